@@ -1,0 +1,247 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// InfraBlueprint is the accountant of one infrastructure: how much of it may be handed out, with which credentials and
+// to which provider.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=ibp,categories=rig
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.providerRef.kind`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.usage.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.usage.memory`
+// +kubebuilder:printcolumn:name="Disk",type=string,JSONPath=`.status.usage.disk`
+// +kubebuilder:printcolumn:name="Clusters",type=string,JSONPath=`.status.usage.clusters`
+// +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
+// +kubebuilder:printcolumn:name="Within-Quota",type=string,JSONPath=`.status.conditions[?(@.type=="WithinQuota")].status`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 50",message="the name of an InfraBlueprint has at most 50 characters"
+type InfraBlueprint struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec InfraBlueprintSpec `json:"spec"`
+	// +optional
+	Status InfraBlueprintStatus `json:"status,omitempty"`
+}
+
+// InfraBlueprintSpec says how much may be handed out, and with what.
+type InfraBlueprintSpec struct {
+	// ProviderRef names the blueprint with the provider's tech specs. Its kind selects the provider.
+	ProviderRef ProviderReference `json:"providerRef"`
+	// Quota is the most that all clusters together may take.
+	Quota Quota `json:"quota"`
+	// Credentials by reference; this API holds no secrets.
+	Credentials Credentials `json:"credentials"`
+	// Rancher says where the clusters are registered.
+	// +optional
+	Rancher Rancher `json:"rancher,omitempty"`
+	// Chart overrides where the cluster chart comes from.
+	// +optional
+	Chart *ChartSource `json:"chart,omitempty"`
+	// ClusterDefaults are values of the cluster chart for every cluster: registries, etcd snapshots, upgrade strategy and
+	// so on. What the provider and the claim say wins over them.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +optional
+	ClusterDefaults *runtime.RawExtension `json:"clusterDefaults,omitempty"`
+}
+
+// ProviderReference names a provider blueprint.
+//
+// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind",message="providerRef.kind is immutable: create another InfraBlueprint for another provider"
+type ProviderReference struct {
+	// Kind of the provider blueprint, such as HarvesterBlueprint or VsphereBlueprint.
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*Blueprint$`
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// Name of the provider blueprint.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+}
+
+// Quota is the most that may be handed out.
+type Quota struct {
+	// CPU in virtual cpus.
+	CPU Quantity `json:"cpu"`
+	// Memory in bytes.
+	Memory Quantity `json:"memory"`
+	// Disk in bytes.
+	Disk Quantity `json:"disk"`
+	// Nodes is a number of machines. Unlimited when left out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	Nodes *int64 `json:"nodes,omitempty"`
+	// Clusters is a number of clusters. Unlimited when left out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Clusters *int64 `json:"clusters,omitempty"`
+}
+
+// Credentials are references to what opens the infrastructure.
+type Credentials struct {
+	// RancherProviderConfigRef names the ProviderConfigs of provider-helm and provider-kubernetes, both of this name, that
+	// reach the Rancher management cluster.
+	RancherProviderConfigRef ProviderConfigReference `json:"rancherProviderConfigRef"`
+	// InfrastructureProviderConfigRef names the ProviderConfig of provider-kubernetes that reaches the provider's own
+	// Kubernetes API. Harvester needs it, vSphere has none.
+	// +optional
+	InfrastructureProviderConfigRef *ProviderConfigReference `json:"infrastructureProviderConfigRef,omitempty"`
+	// CloudCredentialSecretName is Rancher's cloud credential for the provider, such as cattle-global-data:cc-abcde.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	CloudCredentialSecretName string `json:"cloudCredentialSecretName"`
+}
+
+// ProviderConfigReference names a ProviderConfig.
+type ProviderConfigReference struct {
+	// Name of the ProviderConfig.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// Rancher says where the clusters are registered.
+type Rancher struct {
+	// Namespace of the Rancher clusters.
+	// +kubebuilder:default=fleet-default
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// ChartSource says where the cluster chart comes from.
+type ChartSource struct {
+	// Repository of the chart: oci://host/path or https://host/path.
+	// +kubebuilder:validation:Pattern=`^(oci|https?)://.+`
+	// +optional
+	Repository string `json:"repository,omitempty"`
+	// Version of the chart. The function's own version of it when left out.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Version string `json:"version,omitempty"`
+	// PullSecretRef names a Secret with the keys username and password.
+	// +optional
+	PullSecretRef *SecretReference `json:"pullSecretRef,omitempty"`
+	// PlainHTTP pulls the chart without TLS.
+	// +optional
+	PlainHTTP bool `json:"plainHTTP,omitempty"`
+}
+
+// SecretReference names a Secret on the control plane.
+type SecretReference struct {
+	// +kubebuilder:validation:MinLength=1
+	Name string `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	Namespace string `json:"namespace"`
+}
+
+// InfraBlueprintStatus is the ledger and what can be read off it.
+type InfraBlueprintStatus struct {
+	// Ledger says what is reserved for which cluster. Only the function writes it.
+	// +optional
+	Ledger *Ledger `json:"ledger,omitempty"`
+	// Usage shows what is reserved of each limit, such as 40/64.
+	// +optional
+	Usage *Usage `json:"usage,omitempty"`
+	// Buckets show where the quota is.
+	// +optional
+	Buckets *Buckets `json:"buckets,omitempty"`
+	// Waiting is the number of clusters that wait for quota.
+	// +optional
+	Waiting int64 `json:"waiting"`
+	// Conditions of the InfraBlueprint.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Usage shows reserved/limit of each dimension.
+type Usage struct {
+	CPU      string `json:"cpu"`
+	Memory   string `json:"memory"`
+	Disk     string `json:"disk"`
+	Nodes    string `json:"nodes"`
+	Clusters string `json:"clusters"`
+}
+
+// Buckets show where the quota is: used, pending and releasing are reserved, free is the rest.
+type Buckets struct {
+	// Used by clusters, or about to be.
+	Used ClusterResources `json:"used"`
+	// Pending offers that clusters have not answered yet.
+	Pending ClusterResources `json:"pending"`
+	// Releasing is held for clusters that were deleted, until nothing of them is left.
+	Releasing ClusterResources `json:"releasing"`
+	// Free to be handed out.
+	Free ClusterResources `json:"free"`
+}
+
+// Ledger says what is reserved for which cluster.
+type Ledger struct {
+	// Revision grows with every offer.
+	Revision int64 `json:"revision"`
+	// Grants to clusters, sorted by cluster.
+	// +listType=atomic
+	// +optional
+	Grants []Grant `json:"grants,omitempty"`
+	// Queue of the clusters that wait, in order; the first 50.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=atomic
+	// +optional
+	Queue []QueuedCluster `json:"queue,omitempty"`
+}
+
+// Grant is what is reserved for one cluster.
+type Grant struct {
+	// Cluster is the name of the XClusterBlueprint.
+	Cluster string `json:"cluster"`
+	// Claim is namespace/name of the ClusterBlueprint.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+	// Amount reserved, an open offer included.
+	Amount ClusterResources `json:"amount"`
+	// Revision of the last offer made to it. Zero when none was.
+	// +optional
+	Revision int64 `json:"revision,omitempty"`
+	// Provisioned says that the provider has been seen to hold the cluster.
+	// +optional
+	Provisioned bool `json:"provisioned,omitempty"`
+	// Releasing says that the cluster was deleted and something of it is left.
+	// +optional
+	Releasing bool `json:"releasing,omitempty"`
+	// GoneSince is when nothing of the cluster was seen any more.
+	// +optional
+	GoneSince *metav1.Time `json:"goneSince,omitempty"`
+}
+
+// QueuedCluster waits for quota.
+type QueuedCluster struct {
+	// Cluster is the name of the XClusterBlueprint.
+	Cluster string `json:"cluster"`
+	// Claim is namespace/name of the ClusterBlueprint.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+	// Needs is what the cluster asks for altogether.
+	Needs ClusterResources `json:"needs"`
+	// Short is what is missing of it.
+	Short Shortfall `json:"short"`
+	// Reason it waits: QuotaExceeded or NeverFits.
+	Reason string `json:"reason"`
+}
+
+// Shortfall is what is missing in each dimension.
+type Shortfall struct {
+	ClusterResources `json:",inline"`
+	// Clusters is a number of clusters.
+	// +optional
+	Clusters int64 `json:"clusters,omitempty"`
+}

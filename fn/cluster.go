@@ -1,0 +1,487 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rig-gateway/function-rig/apis/v1alpha1"
+	"github.com/rig-gateway/function-rig/internal/builder"
+	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies"
+)
+
+// Composed resources of a cluster, beside those of its strategy. The names are kept for ever: a renamed one would be
+// deleted and created again.
+const (
+	composedRequest  = "request"
+	composedRelease  = "release"
+	composedBarrier  = "barrier"
+	composedObserver = "observer"
+)
+
+// clusterRun is the run of an XClusterBlueprint: gatekeeper, router and builder.
+type clusterRun struct {
+	*run
+
+	spec   v1alpha1.ClusterBlueprintSpec
+	record ledger.Record
+	terms
+}
+
+// terms are what a cluster knows of its InfraBlueprint.
+type terms struct {
+	infra  v1alpha1.InfraBlueprintSpec
+	limits ledger.Resources
+	offer  ledger.Offer
+	waits  *waits
+}
+
+// gatekeeper decides whether a cluster may hold what it asks for, and builds what it may.
+func (r *run) gatekeeper() error {
+	r.carry("quota", "provider")
+	c := &clusterRun{run: r}
+	if err := c.read(); err != nil {
+		return c.refuse(reasonInvalidSpec, err)
+	}
+	found, err := c.readTerms()
+	if r.need.unresolved {
+		return nil
+	}
+	if err != nil {
+		return c.refuse(reasonAwaitingAdmission, err)
+	}
+	if !found {
+		return c.refuse(reasonInfraBlueprintNotFound, fmt.Errorf("there is no InfraBlueprint %q (spec.infraBlueprintRef.name); ask the platform team which ones there are", c.spec.InfraBlueprintRef.Name))
+	}
+	strategy, _, err := r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
+	if r.need.unresolved {
+		return nil
+	}
+	if err != nil {
+		return c.refuse(reasonProviderNotReady, err)
+	}
+	r.status["provider"] = c.infra.ProviderRef.Kind
+	return c.decide(strategy)
+}
+
+// read the composite: what is wanted, and what the record says is kept.
+func (c *clusterRun) read() error {
+	if quota := value(c.xr, "status", "quota"); quota != nil {
+		in := v1alpha1.QuotaRecord{}
+		if err := decode(quota, &in); err != nil {
+			return fmt.Errorf("cannot read status.quota: %w", err)
+		}
+		record, errs := ledger.ParseRecord(field.NewPath("status", "quota"), in)
+		if len(errs) > 0 {
+			return errs.ToAggregate()
+		}
+		c.record = record
+	}
+	if err := decode(value(c.xr, "spec"), &c.spec); err != nil {
+		return fmt.Errorf("cannot read spec: %w", err)
+	}
+	if c.spec.InfraBlueprintRef.Name == "" {
+		return field.Required(field.NewPath("spec", "infraBlueprintRef", "name"), "names the InfraBlueprint to take quota from")
+	}
+	return v1alpha1.ValidateClusterName(field.NewPath("metadata", "name"), c.name()).ToAggregate()
+}
+
+// readTerms reads the terms and the cluster's page. Where there are no terms yet, the InfraBlueprint itself says the
+// same.
+func (c *clusterRun) readTerms() (bool, error) {
+	name := c.spec.InfraBlueprintRef.Name
+	posted := c.need.named(environmentConfig, termsName(name))
+	page := c.need.named(environmentConfig, numberedPage(name, pageOf(c.name())))
+	if c.need.unresolved {
+		return false, nil
+	}
+	if posted != nil {
+		spec, err := structOf(posted, "data", "spec")
+		if err != nil {
+			return false, fmt.Errorf("cannot read terms %q: %w", termsName(name), err)
+		}
+		if err := c.readSpec(name, spec); err != nil {
+			return false, err
+		}
+		if page == nil || text(page, "data", "infraBlueprint") != text(posted, "data", "infraBlueprint") {
+			return true, nil
+		}
+		offers, err := readOffers(page)
+		if err != nil {
+			return false, err
+		}
+		c.offer = offers[c.name()]
+		return true, c.readWaits(value(page, "data", "waiting", c.name()))
+	}
+	infra := c.need.named(resourceKind{v1alpha1.GroupVersion.String(), v1alpha1.KindInfraBlueprint}, name)
+	if infra == nil {
+		return false, nil
+	}
+	if err := c.readSpec(name, value(infra, "spec")); err != nil {
+		return false, err
+	}
+	return true, c.readLedger(value(infra, "status", "ledger"))
+}
+
+func structOf(in *structpb.Struct, path ...string) (*structpb.Value, error) {
+	v := value(in, path...)
+	if v.GetStructValue() == nil {
+		return nil, fmt.Errorf("%s: must be a map", field.NewPath(path[0], path[1:]...))
+	}
+	return v, nil
+}
+
+func (c *clusterRun) readSpec(name string, spec *structpb.Value) error {
+	infra, err := structpb.NewStruct(map[string]any{"metadata": map[string]any{"name": name}})
+	if err != nil {
+		return err
+	}
+	infra.Fields["spec"] = spec
+	c.infra, c.limits, err = c.readInfra(infra)
+	return err
+}
+
+// readLedger reads offer and shortfall off the InfraBlueprint itself.
+func (c *clusterRun) readLedger(in *structpb.Value) error {
+	if in.GetStructValue() == nil {
+		return nil
+	}
+	api := v1alpha1.Ledger{}
+	if err := decode(in, &api); err != nil {
+		return fmt.Errorf("cannot read status.ledger of the InfraBlueprint: %w", err)
+	}
+	l, errs := ledger.Parse(field.NewPath("status", "ledger"), api)
+	if len(errs) > 0 {
+		return fmt.Errorf("cannot read the InfraBlueprint: %w", errs.ToAggregate())
+	}
+	for _, g := range l.Grants {
+		if g.Cluster == c.name() {
+			c.offer = ledger.Offer{Amount: g.Amount, Revision: g.Revision}
+		}
+	}
+	for _, q := range api.Queue {
+		if q.Cluster == c.name() {
+			c.waits = &waits{Needs: q.Needs, Short: q.Short, Reason: q.Reason}
+		}
+	}
+	return nil
+}
+
+func (c *clusterRun) readWaits(in *structpb.Value) error {
+	if in.GetStructValue() == nil {
+		return nil
+	}
+	c.waits = &waits{}
+	if err := decode(in, c.waits); err != nil {
+		return fmt.Errorf("cannot read why the cluster waits: %w", err)
+	}
+	return nil
+}
+
+// refuse to decide. The conditions say why; what exists stays.
+func (c *clusterRun) refuse(reason string, cause error) error {
+	admitted, provisioned := reason, reasonProvisioning
+	if reason == reasonProviderNotReady {
+		admitted, provisioned = reasonAwaitingAdmission, reasonProviderNotReady
+	}
+	c.set(isFalse(typeAdmitted, admitted, cause.Error()))
+	if c.observed(composedRelease) == nil || provisioned == reasonProviderNotReady {
+		c.set(isFalse(typeProvisioned, provisioned, cause.Error()))
+	} else {
+		c.set(c.provisioned(c.record))
+	}
+	c.ttl = c.input.Requeue.Pending.Duration
+	return cause
+}
+
+// decide what the cluster keeps and renders.
+func (c *clusterRun) decide(strategy strategies.Strategy) error {
+	wanted, invalid := c.wanted(strategy)
+	if invalid != nil {
+		if c.observed(composedRequest) == nil && len(c.record.Pools) == 0 {
+			return c.refuse(reasonInvalidSpec, invalid)
+		}
+		wanted = c.record.Pools
+	}
+	sight := ledger.Sight{
+		Record: c.record, Wanted: wanted, Offer: c.offer, Barrier: c.observed(composedBarrier) != nil,
+		Now: c.now, SettleDelay: c.input.SettleDelay.Duration,
+	}
+	if release := c.observed(composedRelease); release != nil {
+		rendered, err := c.rendered(release)
+		if err != nil {
+			return c.refuse(reasonAwaitingAdmission, err)
+		}
+		sight.Release, sight.Installed = &rendered, installed(release)
+		sight.Confirmed = rendered.Generation == c.record.Generation && c.shows(c.record) && isTrue(c.observed(composedObserver), "Ready")
+	}
+	d := ledger.Gate(sight)
+	if err := c.post(d); err != nil {
+		return err
+	}
+	if len(d.Rendered.Pools) > 0 {
+		if err := c.build(strategy, d); err != nil {
+			c.set(isFalse(typeAdmitted, reasonAwaitingAdmission, err.Error()), isFalse(typeProvisioned, reasonProvisioningFailed, err.Error()))
+			return err
+		}
+	}
+	return c.reportRecord(d, invalid)
+}
+
+// wanted resolves the pools of the spec. A pool that asks for the same as when it was admitted keeps the sizes and the
+// footprint that it was admitted with, whatever the defaults are today.
+func (c *clusterRun) wanted(strategy strategies.Strategy) ([]ledger.AdmittedPool, error) {
+	path := field.NewPath("spec")
+	errs := c.spec.Validate(path)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	admitted := map[string]ledger.AdmittedPool{}
+	for _, p := range c.record.Pools {
+		admitted[p.Name] = p
+	}
+	var out []ledger.AdmittedPool
+	for i, p := range c.spec.Pools {
+		if before, ok := admitted[p.Name]; ok && sameRequest(before.Spec.Pool, p) {
+			before.Spec.Pool = p
+			out = append(out, before)
+			continue
+		}
+		node, more := strategy.Node(path.Child("pools").Index(i), p)
+		errs = append(errs, more...)
+		pool := ledger.Pool{Name: p.Name, Count: p.Count, Node: node.Footprint}
+		out = append(out, ledger.AdmittedPool{Pool: pool, Spec: v1alpha1.AdmittedPool{
+			Pool: p, Size: node.Size.Node(), Node: node.Footprint.Node(), Type: node.Type,
+		}})
+	}
+	ledger.Sort(out)
+	return out, errs.ToAggregate()
+}
+
+// sameRequest says whether two pools ask for the same machines.
+func sameRequest(a, b v1alpha1.Pool) bool {
+	a.Labels, b.Labels, a.Taints, b.Taints = nil, nil, nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// rendered is the record that a Release was rendered with.
+func (c *clusterRun) rendered(release *structpb.Struct) (ledger.Record, error) {
+	path := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationQuota)
+	raw, in := text(release, "metadata", "annotations", v1alpha1.AnnotationQuota), v1alpha1.QuotaRecord{}
+	err := json.Unmarshal([]byte(raw), &in)
+	if err == nil {
+		record, errs := ledger.ParseRecord(path, in)
+		if len(errs) == 0 {
+			return record, nil
+		}
+		err = errs.ToAggregate()
+	}
+	if len(c.record.Pools) > 0 {
+		return c.record, nil
+	}
+	return ledger.Record{}, fmt.Errorf("cannot tell what Release %q holds: %w: restore the annotation, or status.quota", text(release, "metadata", "name"), err)
+}
+
+// installed says whether the provider has ever acted on a Release. One that was composed paused, and never reconciled,
+// has neither a finalizer nor a state.
+func installed(release *structpb.Struct) bool {
+	return text(release, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true" ||
+		len(value(release, "metadata", "finalizers").GetListValue().GetValues()) > 0 ||
+		text(release, "status", "atProvider", "state") != ""
+}
+
+// seen says whether the provider has been seen to hold the cluster: the barrier is ready only once it has.
+func (c *clusterRun) seen() bool {
+	barrier := c.observed(composedBarrier)
+	return conditionOf(barrier, "Ready").status != "" || value(barrier, "status", "atProvider", "manifest") != nil
+}
+
+// shows says whether the live Rancher cluster is what a record renders.
+func (c *clusterRun) shows(record ledger.Record) bool {
+	live := value(c.observed(composedObserver), "status", "atProvider", "manifest").GetStructValue()
+	if text(live, "metadata", "annotations", v1alpha1.AnnotationGeneration) != strconv.FormatInt(record.Generation, 10) {
+		return false
+	}
+	counts := map[string]int64{}
+	for _, p := range value(live, "spec", "rkeConfig", "machinePools").GetListValue().GetValues() {
+		counts[text(p.GetStructValue(), "name")] = integer(p.GetStructValue(), "quantity")
+	}
+	for _, p := range record.Pools {
+		if counts[p.Name] != p.Count {
+			return false
+		}
+	}
+	return len(counts) == len(record.Pools)
+}
+
+// claim is namespace/name of the ClusterBlueprint, empty where the composite has no claim.
+func (c *clusterRun) claim() string {
+	name := text(c.xr, "metadata", "labels", v1alpha1.LabelClaimName)
+	if name == "" {
+		return ""
+	}
+	return text(c.xr, "metadata", "labels", v1alpha1.LabelClaimNamespace) + "/" + name
+}
+
+// post the request, a copy of the observed record.
+func (c *clusterRun) post(d ledger.Decision) error {
+	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, ledger.Request{
+		Cluster: c.name(), Claim: c.claim(), Created: timestamp(c.xr, "metadata", "creationTimestamp"),
+		Need: d.Need, Keeps: d.Keeps, Fence: c.record.Fence, Provisioned: c.seen(),
+	}), true)
+}
+
+// build what the decision renders.
+func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) error {
+	record := d.Rendered.API()
+	labels := map[string]string{
+		v1alpha1.LabelInfraBlueprint: c.spec.InfraBlueprintRef.Name, v1alpha1.LabelCluster: c.name(),
+	}
+	source, err := c.chart()
+	if err != nil {
+		return err
+	}
+	output, err := strategy.Cluster(strategies.Scope{
+		Cluster: c.name(), Labels: labels, Infra: c.infra, Pools: record.Pools, SecretNamespace: c.input.ConnectionSecretNamespace,
+	})
+	if err != nil {
+		return fmt.Errorf("%s %q: %w", c.infra.ProviderRef.Kind, c.infra.ProviderRef.Name, err)
+	}
+	cluster := builder.Cluster{
+		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Provider: output,
+		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused,
+	}
+	release, err := c.builder.Release(cluster)
+	if err != nil {
+		return fmt.Errorf("InfraBlueprint %q: %w", c.spec.InfraBlueprintRef.Name, err)
+	}
+	barrier, err := builder.Barrier(cluster)
+	if err != nil {
+		return err
+	}
+	objects := map[string]map[string]any{composedRelease: release, composedBarrier: barrier, composedObserver: builder.Observer(cluster)}
+	for name, resource := range output.Resources {
+		if _, taken := objects[name]; taken {
+			return fmt.Errorf("cannot compose %q twice", name)
+		}
+		objects[name] = resource
+	}
+	for name, object := range objects {
+		if err := c.compose(name, object, isTrue(c.observed(name), "Ready")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chart to install: what the InfraBlueprint says, else the function's input, else the version it was made for.
+func (c *clusterRun) chart() (v1alpha1.ChartSource, error) {
+	source := c.input.Chart
+	if own := c.infra.Chart; own != nil {
+		if own.Repository != "" {
+			source.Repository, source.PlainHTTP, source.PullSecretRef = own.Repository, own.PlainHTTP, own.PullSecretRef
+		}
+		if own.Version != "" {
+			source.Version = own.Version
+		}
+	}
+	if source.Version == "" {
+		source.Version = c.builder.ChartVersion()
+	}
+	if source.Repository == "" {
+		return source, field.Required(field.NewPath("spec", "chart", "repository"),
+			"neither the InfraBlueprint nor the input of the function says where the cluster chart comes from")
+	}
+	return source, nil
+}
+
+// reportRecord writes the record and the conditions, and hand on the kubeconfig.
+func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
+	before := value(c.xr, "status", "quota").AsInterface()
+	if record := d.Record; before != nil || record.Fence != 0 || len(record.Pools) > 0 {
+		plain, err := encode(record.API())
+		if err != nil {
+			return errors.Join(errNotEncoded, err)
+		}
+		c.status["quota"] = plain
+	}
+	provisioned := c.provisioned(d.Rendered)
+	c.set(c.admitted(d, invalid), provisioned)
+	c.ready = provisioned.reason == reasonProvisioned
+	if kubeconfig := c.req.GetObserved().GetResources()[composedObserver].GetConnectionDetails()["kubeconfig"]; len(kubeconfig) > 0 {
+		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
+	}
+	switch {
+	case !reflect.DeepEqual(before, c.status["quota"]):
+		c.ttl = c.input.Requeue.Changed.Duration
+	case !d.Record.SettledSince.IsZero():
+		c.ttl = c.input.SettleDelay.Duration
+	case !d.Admitted || !c.ready || len(d.Record.Rolling) > 0:
+		c.ttl = c.input.Requeue.Pending.Duration
+	default:
+		c.ttl = c.input.Requeue.Steady.Duration
+	}
+	return nil
+}
+
+// admitted says whether the cluster may hold what it asks for, and if not, what is missing.
+func (c *clusterRun) admitted(d ledger.Decision, invalid error) condition {
+	infra := c.spec.InfraBlueprintRef.Name
+	keeps := ""
+	if len(c.record.Pools) > 0 {
+		keeps = fmt.Sprintf("; the cluster keeps %s as it is", c.record.Keeps)
+	}
+	switch {
+	case invalid != nil:
+		return isFalse(typeAdmitted, reasonInvalidSpec, invalid.Error()+keeps)
+	case d.Admitted:
+		return isMet(typeAdmitted, reasonAdmitted, fmt.Sprintf("keeps %s of InfraBlueprint %q", d.Record.Keeps, infra))
+	case !d.Need.Within(c.limits):
+		return isFalse(typeAdmitted, ledger.ReasonNeverFits, fmt.Sprintf("%s: it can never fit into InfraBlueprint %q%s", ledger.Excess(d.Need, c.limits), infra, keeps))
+	}
+	if c.waits != nil && c.waits.Needs == d.Need.Cluster() {
+		short, errs := ledger.ParseShortfall(field.NewPath("short"), c.waits.Short)
+		if len(errs) == 0 && !short.IsZero() {
+			return isFalse(typeAdmitted, c.waits.Reason, fmt.Sprintf("%s of InfraBlueprint %q; it is admitted as soon as that is free%s", ledger.Refusal(d.Need, short, c.limits), infra, keeps))
+		}
+	}
+	return isFalse(typeAdmitted, reasonAwaitingAdmission, fmt.Sprintf("needs %s; InfraBlueprint %q has not answered yet%s", d.Need, infra, keeps))
+}
+
+// provisioned says how far the provider is with what a record renders.
+func (c *clusterRun) provisioned(record ledger.Record) condition {
+	release, observer := c.observed(composedRelease), c.observed(composedObserver)
+	synced, watched := conditionOf(release, "Synced"), conditionOf(observer, "Synced")
+	live := value(observer, "status", "atProvider", "manifest").GetStructValue()
+	switch {
+	case len(record.Pools) == 0:
+		return isFalse(typeProvisioned, reasonProvisioning, "nothing is built before the cluster is admitted")
+	case release == nil || !installed(release):
+		return isFalse(typeProvisioned, reasonProvisioning, "the cluster is about to be built")
+	case text(release, "status", "atProvider", "state") == "failed":
+		return isFalse(typeProvisioned, reasonProvisioningFailed, fmt.Sprintf("Release %q failed: %s", text(release, "metadata", "name"), text(release, "status", "atProvider", "releaseDescription")))
+	case synced.status == "False" && synced.reason == "ReconcileError":
+		return isFalse(typeProvisioned, reasonProvisioningFailed, fmt.Sprintf("Release %q: %s", text(release, "metadata", "name"), synced.message))
+	case c.seen() && watched.status == "False" && isGone(watched.message):
+		return isFalse(typeProvisioned, reasonClusterLost, fmt.Sprintf("the Rancher cluster %s/%s was removed by somebody else; its quota stays reserved. To build it again, ask the platform team to delete Release %q", c.infra.Rancher.Namespace, c.name(), text(release, "metadata", "name")))
+	case isTrue(release, "Ready") && isTrue(observer, "Ready") && c.shows(record):
+		return isMet(typeProvisioned, reasonProvisioned, "")
+	}
+	message := "Rancher has not started yet"
+	if live != nil {
+		message = "Rancher is at work"
+		for _, conditionType := range []string{"Updated", "Ready"} {
+			if said := conditionOf(live, conditionType); said.status != "True" && said.message != "" {
+				message = "Rancher: " + said.message
+				break
+			}
+		}
+	}
+	return isFalse(typeProvisioned, reasonProvisioning, message)
+}

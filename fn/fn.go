@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/crossplane/function-sdk-go/logging"
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
+	"github.com/crossplane/function-sdk-go/request"
+	"github.com/crossplane/function-sdk-go/response"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/rig-gateway/function-rig/apis/v1alpha1"
+	"github.com/rig-gateway/function-rig/input/v1beta1"
+	"github.com/rig-gateway/function-rig/internal/builder"
+	"github.com/rig-gateway/function-rig/strategies"
+)
+
+// Function answers Crossplane.
+type Function struct {
+	fnv1.UnimplementedFunctionRunnerServiceServer
+
+	log       logging.Logger
+	providers strategies.Table
+	builder   *builder.Builder
+	now       func() time.Time
+}
+
+// run is one answer in the making.
+type run struct {
+	*Function
+
+	req   *fnv1.RunFunctionRequest
+	need  *requirements
+	input *v1beta1.Input
+	now   time.Time
+
+	// xr is the observed composite.
+	xr *structpb.Struct
+
+	// What the run wants. The status is all of it: what is left out is removed.
+	status     map[string]any
+	conditions []condition
+	resources  map[string]desired
+	connection map[string][]byte
+	ready      bool
+	ttl        time.Duration
+}
+
+// desired composed resource.
+type desired struct {
+	object map[string]any
+	ready  bool
+}
+
+// RunFunction answers one request. It never returns an error: Crossplane would discard the response and with it the
+// conditions.
+func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) (rsp *fnv1.RunFunctionResponse, _ error) {
+	log := f.log.WithValues("tag", req.GetMeta().GetTag())
+	rsp = response.To(req, response.DefaultTTL)
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Info("Panic", "cause", cause, "stack", string(debug.Stack()))
+			rsp = response.To(req, response.DefaultTTL)
+			response.Fatal(rsp, fmt.Errorf("function panicked, nothing was changed: %v", cause))
+		}
+	}()
+
+	r := &run{
+		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(),
+		xr: req.GetObserved().GetComposite().GetResource(), status: map[string]any{}, resources: map[string]desired{},
+	}
+	kind := text(r.xr, "kind")
+	log = log.WithValues("xr-kind", kind, "xr-name", r.name(), "xr-version", text(r.xr, "metadata", "resourceVersion"))
+	log.Debug("Run")
+
+	input, err := readInput(req)
+	if err != nil {
+		response.Fatal(rsp, err)
+		return rsp, nil
+	}
+	r.input = input
+
+	switch kind {
+	case v1alpha1.KindXClusterBlueprint, v1alpha1.KindClusterBlueprint:
+		err = r.gatekeeper()
+	case v1alpha1.KindInfraBlueprint:
+		err = r.accountant()
+	default:
+		if _, ok := f.providers[kind]; !ok {
+			response.Fatal(rsp, fmt.Errorf("cannot compose a %q: this function composes %s, %s and the blueprints %v",
+				kind, v1alpha1.KindInfraBlueprint, v1alpha1.KindXClusterBlueprint, f.providers.Kinds()))
+			return rsp, nil
+		}
+		err = r.preflight(kind)
+	}
+	r.need.set(rsp)
+	if r.need.unresolved {
+		return rsp, nil
+	}
+	r.respond(rsp, err)
+	return rsp, nil
+}
+
+func readInput(req *fnv1.RunFunctionRequest) (*v1beta1.Input, error) {
+	in := &v1beta1.Input{}
+	if req.GetInput() != nil {
+		want := v1beta1.GroupVersion.String() + " Input"
+		if got := text(req.GetInput(), "apiVersion") + " " + text(req.GetInput(), "kind"); got != want {
+			return nil, fmt.Errorf("cannot use input %q: this function takes a %s", got, want)
+		}
+		if err := request.GetInput(req, in); err != nil {
+			return nil, fmt.Errorf("cannot read input: %w", err)
+		}
+	}
+	in.Default()
+	return in, nil
+}
+
+// respond with what the run wants. A run that could not decide applies nothing where something is composed already, since
+// a resource that a response leaves out is deleted. Where nothing is, it succeeds: a fatal run is not woken by what it
+// requires.
+func (r *run) respond(rsp *fnv1.RunFunctionResponse, failure error) {
+	for _, c := range r.conditions {
+		c.set(rsp)
+	}
+	if failure == nil {
+		failure = r.complete(rsp)
+	} else {
+		r.resources, r.ready = nil, false
+	}
+	if failure != nil && len(r.req.GetObserved().GetResources()) > 0 {
+		response.Fatal(rsp, failure)
+		return
+	}
+	if r.ttl > 0 {
+		rsp.Meta.Ttl = durationpb.New(r.ttl)
+	}
+	if err := r.write(rsp); err != nil {
+		response.Fatal(rsp, err)
+	}
+}
+
+// complete says which observed resource the run forgot. There is none, unless the function is wrong or a blueprint was
+// replaced by one of another provider.
+func (r *run) complete(rsp *fnv1.RunFunctionResponse) error {
+	for _, name := range slices.Sorted(maps.Keys(r.req.GetObserved().GetResources())) {
+		_, mine := r.resources[name]
+		_, others := rsp.GetDesired().GetResources()[name]
+		if !mine && !others {
+			return fmt.Errorf("cannot go on without composed resource %q: it exists, and would be deleted. "+
+				"If it belongs to another provider, restore spec.providerRef of the InfraBlueprint", name)
+		}
+	}
+	return nil
+}
+
+// write the desired state. The composite carries the observed resourceVersion, so that its status is written by
+// compare-and-swap: a run that saw an old record or ledger does not overwrite a newer one.
+func (r *run) write(rsp *fnv1.RunFunctionResponse) error {
+	composite := map[string]any{
+		"apiVersion": text(r.xr, "apiVersion"),
+		"kind":       text(r.xr, "kind"),
+		"status":     r.status,
+	}
+	if version := text(r.xr, "metadata", "resourceVersion"); version != "" {
+		composite["metadata"] = map[string]any{"resourceVersion": version}
+	}
+	s, err := asStruct(composite)
+	if err != nil {
+		return fmt.Errorf("cannot encode status: %w", err)
+	}
+	if rsp.GetDesired() == nil {
+		rsp.Desired = &fnv1.State{}
+	}
+	rsp.Desired.Composite = &fnv1.Resource{Resource: s, ConnectionDetails: r.connection, Ready: readiness(r.ready)}
+	resources := maps.Clone(rsp.GetDesired().GetResources())
+	if resources == nil {
+		resources = map[string]*fnv1.Resource{}
+	}
+	for name, d := range r.resources {
+		if _, taken := resources[name]; taken {
+			return fmt.Errorf("cannot compose %q: another function of the pipeline does already", name)
+		}
+		s, err := asStruct(d.object)
+		if err != nil {
+			return fmt.Errorf("cannot encode composed resource %q: %w", name, err)
+		}
+		resources[name] = &fnv1.Resource{Resource: s, Ready: readiness(d.ready)}
+	}
+	rsp.Desired.Resources = resources
+	return nil
+}
+
+func readiness(ready bool) fnv1.Ready {
+	if ready {
+		return fnv1.Ready_READY_TRUE
+	}
+	return fnv1.Ready_READY_FALSE
+}
+
+// name of the composite.
+func (r *run) name() string { return text(r.xr, "metadata", "name") }
+
+// observed composed resource, nil when there is none.
+func (r *run) observed(name string) *structpb.Struct {
+	return r.req.GetObserved().GetResources()[name].GetResource()
+}
+
+// compose a resource. Each name is composed once.
+func (r *run) compose(name string, object map[string]any, ready bool) error {
+	if _, taken := r.resources[name]; taken {
+		return fmt.Errorf("cannot compose %q twice", name)
+	}
+	r.resources[name] = desired{object: object, ready: ready}
+	return nil
+}
+
+// set the condition types of a kind. Each of them is set on every run.
+func (r *run) set(conditions ...condition) { r.conditions = append(r.conditions, conditions...) }
+
+var errNotEncoded = errors.New("cannot encode status")

@@ -1,0 +1,292 @@
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reasons why a cluster waits.
+const (
+	ReasonQuotaExceeded = "QuotaExceeded"
+	ReasonNeverFits     = "NeverFits"
+)
+
+// Ledger says what is reserved for which cluster. The InfraBlueprint is the only writer of it.
+type Ledger struct {
+	// Revision of the last offer.
+	Revision int64
+	// Grants, sorted by cluster.
+	Grants []Grant
+}
+
+// Grant is what is reserved for one cluster.
+type Grant struct {
+	Cluster string
+	Claim   string
+	// Amount reserved, an open offer included.
+	Amount Resources
+	// Revision of the last offer made to the cluster.
+	Revision int64
+	// Provisioned says that the provider has been seen to hold the cluster.
+	Provisioned bool
+	// Releasing says that the cluster was deleted and something of it is left.
+	Releasing bool
+	// GoneSince is when nothing of the cluster was seen any more; zero while something is.
+	GoneSince time.Time
+}
+
+// Request is what a cluster posts. It may lag and go back.
+type Request struct {
+	Cluster string
+	// Claim is namespace/name.
+	Claim   string
+	Created time.Time
+	// Need is what the cluster must keep to become what is wanted.
+	Need Resources
+	// Keeps is what the cluster keeps, at least what its Release holds.
+	Keeps Resources
+	// Fence is the last offer that the cluster has answered.
+	Fence int64
+	// Provisioned says that the provider has been seen to hold the cluster.
+	Provisioned bool
+	// Unreadable requests are seen, but say nothing.
+	Unreadable bool
+}
+
+// Evidence of a cluster whose request is gone.
+type Evidence struct {
+	// Release and Barrier say whether they are seen.
+	Release, Barrier bool
+	// Holds is the most that they say they hold.
+	Holds Resources
+}
+
+// Books are what the accountant sees when it runs.
+type Books struct {
+	// Ledger is the observed one; nil when there is none, after a restore for example.
+	Ledger *Ledger
+	// Limits of the quota.
+	Limits Resources
+	// Requests labelled with the InfraBlueprint.
+	Requests []Request
+	// Evidence by cluster, of every cluster that has no request: of those in the ledger, or of all when there is no
+	// ledger.
+	Evidence map[string]Evidence
+	// Offers by cluster, read off existing pages. Only used when there is no ledger.
+	Offers map[string]Offer
+	// Now is the time of the run.
+	Now time.Time
+	// Quarantine is how long quota is held after nothing of a cluster is seen any more.
+	Quarantine time.Duration
+	// UnprovisionedQuarantine is the same for a cluster that the provider was never seen to hold.
+	UnprovisionedQuarantine time.Duration
+}
+
+// Waiting is a cluster that waits for quota.
+type Waiting struct {
+	Request
+	// Short is what is missing.
+	Short Resources
+	// Reason is ReasonQuotaExceeded or ReasonNeverFits.
+	Reason string
+}
+
+// Settlement is the outcome of an accountant's run.
+type Settlement struct {
+	// Ledger to be written by compare-and-swap.
+	Ledger Ledger
+	// Offered says whether the run made an offer.
+	Offered bool
+	// Queue of the clusters that wait, in order.
+	Queue []Waiting
+	// Used, Pending and Releasing are what is reserved; Free is the rest, negative when the quota was cut below it.
+	Used, Pending, Releasing, Free Resources
+}
+
+// Reserved is everything that cannot be offered.
+func (s Settlement) Reserved() Resources {
+	return s.Used.Plus(s.Pending).Plus(s.Releasing)
+}
+
+// Missing lists the clusters of the ledger that have no request: those whose evidence Settle wants to see.
+func (l Ledger) Missing(requests []Request) []string {
+	seen := byCluster(requests)
+	var out []string
+	for _, g := range l.Grants {
+		if _, ok := seen[g.Cluster]; !ok {
+			out = append(out, g.Cluster)
+		}
+	}
+	return out
+}
+
+// Open lists the offers of the ledger that are not answered, as far as the requests tell.
+func (l Ledger) Open(requests []Request) map[string]Offer {
+	seen := byCluster(requests)
+	out := map[string]Offer{}
+	for _, g := range l.Grants {
+		if r, ok := seen[g.Cluster]; ok && !r.Unreadable && g.Revision > r.Fence {
+			out[g.Cluster] = Offer{Amount: g.Amount, Revision: g.Revision}
+		}
+	}
+	return out
+}
+
+// Settle brings the ledger up to date with what is seen, and offers what is free to the clusters that wait.
+func Settle(b Books) Settlement {
+	requests := byCluster(b.Requests)
+	old := seed(b)
+	out := Settlement{Ledger: Ledger{Revision: old.Revision}}
+
+	grants := map[string]Grant{}
+	for _, g := range old.Grants {
+		grants[g.Cluster] = g
+	}
+	for c := range requests {
+		if _, ok := grants[c]; !ok {
+			grants[c] = Grant{Cluster: c}
+		}
+	}
+	open := map[string]bool{}
+	for _, c := range slices.Sorted(maps.Keys(grants)) {
+		g := grants[c]
+		r, seen := requests[c]
+		switch {
+		case seen && r.Unreadable:
+			g.Releasing, g.GoneSince = false, time.Time{}
+			out.Used = out.Used.Plus(g.Amount)
+		case seen:
+			open[c] = g.Revision > r.Fence
+			g = g.reserve(r, open[c])
+			out.Used = out.Used.Plus(r.Keeps)
+			out.Pending = out.Pending.Plus(g.Amount.Minus(r.Keeps))
+		default:
+			g = g.release(b.Evidence[c], b.Now)
+			wait := b.UnprovisionedQuarantine
+			if g.Provisioned {
+				wait = b.Quarantine
+			}
+			if !g.GoneSince.IsZero() && b.Now.Sub(g.GoneSince) >= wait {
+				g = Grant{}
+			}
+			out.Releasing = out.Releasing.Plus(g.Amount)
+		}
+		if g.Amount.IsZero() {
+			delete(grants, c)
+			continue
+		}
+		grants[c] = g
+	}
+	out.Free = b.Limits.Minus(out.Reserved())
+
+	for _, r := range inOrder(b.Requests) {
+		g := grants[r.Cluster]
+		if r.Unreadable || open[r.Cluster] || r.Need.Within(g.Amount) {
+			continue
+		}
+		more := r.Need.Minus(g.Amount).Positive()
+		if short := more.shortOf(out.Free); !short.IsZero() {
+			w := Waiting{Request: r, Short: short, Reason: ReasonQuotaExceeded}
+			if !r.Need.Within(b.Limits) {
+				w.Reason = ReasonNeverFits
+			}
+			out.Queue = append(out.Queue, w)
+			continue
+		}
+		out.Ledger.Revision++
+		out.Offered = true
+		out.Free = out.Free.Minus(more)
+		out.Pending = out.Pending.Plus(more)
+		g.Cluster, g.Claim, g.Provisioned = r.Cluster, r.Claim, g.Provisioned || r.Provisioned
+		g.Amount, g.Revision = g.Amount.Plus(more), out.Ledger.Revision
+		grants[r.Cluster] = g
+	}
+	for _, c := range slices.Sorted(maps.Keys(grants)) {
+		out.Ledger.Grants = append(out.Ledger.Grants, grants[c])
+	}
+	return out
+}
+
+// reserve for a cluster whose request is seen: what it keeps, and an offer that it has not answered.
+func (g Grant) reserve(r Request, open bool) Grant {
+	amount := r.Keeps
+	if open {
+		amount = amount.Max(g.Amount)
+	}
+	return Grant{
+		Cluster: r.Cluster, Claim: r.Claim, Amount: amount, Revision: g.Revision, Provisioned: g.Provisioned || r.Provisioned,
+	}
+}
+
+// release holds what a cluster without a request had, at least what the evidence shows.
+func (g Grant) release(e Evidence, now time.Time) Grant {
+	if e.Release || e.Barrier {
+		g.Amount = g.Amount.Max(e.Holds)
+		g.Releasing, g.GoneSince = true, time.Time{}
+		return g
+	}
+	g.Releasing = false
+	if g.GoneSince.IsZero() {
+		g.GoneSince = now
+	}
+	return g
+}
+
+// shortOf is what is missing of an increase. A dimension that does not grow is never short, also not where more is used
+// than the quota allows.
+func (r Resources) shortOf(free Resources) (short Resources) {
+	for d := range r {
+		if r[d] > 0 {
+			short[d] = max(0, saturatingAdd(r[d], -free[d]))
+		}
+	}
+	return short
+}
+
+// seed returns the observed ledger; where there is none it is rebuilt, above every revision seen, from pages and from
+// what Releases and barriers hold. What requests keep is added when it is settled.
+func seed(b Books) Ledger {
+	requests := byCluster(b.Requests)
+	var l Ledger
+	if b.Ledger != nil {
+		l = *b.Ledger
+	} else {
+		grants := map[string]Grant{}
+		for c, e := range b.Evidence {
+			grants[c] = Grant{Cluster: c, Amount: e.Holds}
+		}
+		for c, o := range b.Offers {
+			g := grants[c]
+			g.Cluster, g.Amount, g.Revision = c, g.Amount.Max(o.Amount), o.Revision
+			grants[c] = g
+			l.Revision = max(l.Revision, o.Revision)
+		}
+		for _, c := range slices.Sorted(maps.Keys(grants)) {
+			l.Grants = append(l.Grants, grants[c])
+		}
+	}
+	for _, r := range requests {
+		l.Revision = max(l.Revision, r.Fence)
+	}
+	return l
+}
+
+func byCluster(requests []Request) map[string]Request {
+	out := make(map[string]Request, len(requests))
+	for _, r := range requests {
+		out[r.Cluster] = r
+	}
+	return out
+}
+
+// inOrder sorts requests by creation, then by name.
+func inOrder(requests []Request) []Request {
+	out := slices.Clone(requests)
+	slices.SortFunc(out, func(a, b Request) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Cluster, b.Cluster))
+	})
+	return out
+}

@@ -1,0 +1,109 @@
+package harvester
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/rig-gateway/function-rig/apis/v1alpha1"
+	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies"
+)
+
+// Cluster returns a HarvesterConfig of each pool, the wiring of the cloud provider, and the identity with which it
+// reaches Harvester. Sizes are those that the pools were admitted with.
+func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
+	pools := map[string]any{}
+	for _, pool := range scope.Pools {
+		config, errs := s.machineConfig(field.NewPath("status", "quota", "pools").Key(pool.Name).Child("size"), pool.Size)
+		if len(errs) > 0 {
+			return strategies.Output{}, fmt.Errorf("cannot build pool %s: %w", pool.Name, errs.ToAggregate())
+		}
+		pools[pool.Name] = map[string]any{"machineConfig": config}
+	}
+	identity, secrets, err := s.identity(scope)
+	if err != nil {
+		return strategies.Output{}, err
+	}
+	values := map[string]any{
+		"machineConfigKind": "HarvesterConfig",
+		"pools":             pools,
+		"cloudProvider": map[string]any{
+			"harvester": map[string]any{"server": s.spec.Endpoint, "namespace": s.spec.VMNamespace},
+		},
+	}
+	if s.spec.StorageClassName != "" {
+		// The CSI driver's chart already makes the default StorageClass, harvester. A second one beside it would leave a
+		// cluster with two defaults.
+		values["cluster"] = map[string]any{"chartValues": map[string]any{
+			"harvester-csi-driver": map[string]any{"hostStorageClass": s.spec.StorageClassName},
+		}}
+	}
+	return strategies.Output{Values: values, SecretValues: secrets, Resources: identity}, nil
+}
+
+// machineConfig returns the fields of a HarvesterConfig (rke-machine-config.cattle.io/v1), whose integers are strings:
+// vCPUs and GiB.
+func (s *strategy) machineConfig(path *field.Path, size v1alpha1.NodeResources) (map[string]any, field.ErrorList) {
+	r, errs := parseSize(
+		source{path.Child("cpu"), size.CPU},
+		source{path.Child("memory"), size.Memory},
+		source{path.Child("disk"), size.Disk},
+	)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	config := map[string]any{
+		"cpuCount":    strconv.FormatInt(r[ledger.CPU]/millicpus, 10),
+		"memorySize":  strconv.FormatInt(r[ledger.Memory]/gibibyte, 10),
+		"diskInfo":    s.diskInfo(r[ledger.Disk] / gibibyte),
+		"networkInfo": s.networkInfo(),
+		"vmNamespace": s.spec.VMNamespace,
+		"sshUser":     s.spec.SSHUser,
+		"userData":    s.userData,
+	}
+	if s.spec.EnableEFI {
+		config["enableEfi"] = true
+	}
+	if s.spec.EnableSecureBoot {
+		config["enableSecureBoot"] = true
+	}
+	if s.spec.CPUModel != "" {
+		config["cpuModel"] = s.spec.CPUModel
+	}
+	return config, nil
+}
+
+// disk of a virtual machine, as the driver reads it. Its size is in GiB.
+type disk struct {
+	ImageName string `json:"imageName"`
+	Size      int64  `json:"size"`
+	BootOrder int    `json:"bootOrder"`
+	Bus       string `json:"bus"`
+	Type      string `json:"type"`
+}
+
+// networkInterface of a virtual machine, as the driver reads it.
+type networkInterface struct {
+	NetworkName string `json:"networkName"`
+	Model       string `json:"model"`
+	Type        string `json:"type"`
+}
+
+func (s *strategy) diskInfo(gib int64) string {
+	info, _ := json.Marshal(map[string][]disk{
+		"disks": {{ImageName: s.spec.Image, Size: gib, BootOrder: 1, Bus: "virtio", Type: "disk"}},
+	})
+	return string(info)
+}
+
+func (s *strategy) networkInfo() string {
+	interfaces := make([]networkInterface, len(s.spec.Networks))
+	for i, network := range s.spec.Networks {
+		interfaces[i] = networkInterface{NetworkName: network, Model: "virtio", Type: "bridge"}
+	}
+	info, _ := json.Marshal(map[string][]networkInterface{"interfaces": interfaces})
+	return string(info)
+}
