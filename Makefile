@@ -5,20 +5,51 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .cache/bin
 CASE ?= admitted
+TARGET ?=
+KEEP ?=
+RUN ?=
 
 .PHONY: help
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: render
-render: ## Render a case of test/render with Crossplane's own engine: make render CASE=over-quota
+render: ## Render a case of test/render with Crossplane's engine: [CASE=over-quota] [TARGET=dns:///127.0.0.1:9443]
 	@hack/tools.sh crossplane-cli crossplane-core >&2
-	@go build -o $(BIN)/render ./hack/render
-	@$(BIN)/render "$(CASE)"
+	@go build -buildvcs=false -o $(BIN)/render ./hack/render
+	@$(BIN)/render -target="$(TARGET)" "$(CASE)"
+
+.PHONY: demo
+demo: controlplane ## Bring the control plane up and show what it does: [KEEP=1] leaves it running
+	@$(BIN)/controlplane demo $(if $(KEEP),--keep)
+
+.PHONY: up
+up: controlplane ## Bring up a real control plane on this machine: docs/local-control-plane.md
+	@$(BIN)/controlplane up
+
+.PHONY: down
+down: controlplane ## End everything that make up started, and remove its data
+	@$(BIN)/controlplane down
+
+.PHONY: status
+status: controlplane ## Show what runs of the control plane
+	@$(BIN)/controlplane status
+
+.PHONY: controlplane
+controlplane:
+	@go build -buildvcs=false -o $(BIN)/controlplane ./hack/controlplane
+
+.PHONY: e2e
+e2e: ## Test on a real control plane: [RUN=TestName]
+	@go test -count=1 -timeout=20m ./test/e2e -run "$(RUN)"
 
 .PHONY: test
-test: ## Check everything: generated files, module files, lint, unit tests and render cases
-	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint; go test -race ./...
+test: ## Check everything: generated files, module files, lint, unit tests, render cases and the model of the ledger
+	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint model; go test -race ./...
+
+.PHONY: model
+model: ## Check the ledger in every interleaving: [OPS=4] explores more
+	@go test -count=1 -timeout=1h -v -run '^TestModel' ./internal/ledger -model.ops="$(or $(OPS),0)" | grep -vE '^ {6}|^=== '
 
 .PHONY: unit
 unit: ## Run the unit tests only, without the render cases
@@ -52,5 +83,6 @@ tools: ## Build the pinned tools into .cache/bin, where they are not up to date
 	@hack/tools.sh
 
 .PHONY: clean
-clean: ## Remove what was built
+clean: ## End the control plane and remove what was built
+	@for dir in .cache/controlplane/*; do [[ ! -d $$dir ]] || $(BIN)/controlplane --name="$${dir##*/}" down; done
 	rm -rf .cache

@@ -34,8 +34,6 @@ type document struct {
 	Text string
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func mustLoad(t *testing.T) *chart.Chart {
 	t.Helper()
 	c, err := RKE2Cluster()
@@ -169,8 +167,8 @@ func TestHarvesterSmall(t *testing.T) {
 			TypeMeta: meta("provisioning.cattle.io/v1", "Cluster", "payments-dev-x7k2p"),
 			Spec: clusterSpec{
 				KubernetesVersion:        "v1.31.7+rke2r1",
-				EnableNetworkPolicy:      ptr(false),
-				LocalClusterAuthEndpoint: &localAuthEndpoint{Enabled: ptr(false)},
+				EnableNetworkPolicy:      new(false),
+				LocalClusterAuthEndpoint: &localAuthEndpoint{Enabled: new(false)},
 				RKEConfig: rkeConfig{
 					MachineGlobalConfig: map[string]any{"cni": "canal"},
 					MachineSelectorConfig: []selectorEntry{{Config: map[string]any{
@@ -181,14 +179,14 @@ func TestHarvesterSmall(t *testing.T) {
 						"cloudConfigPath": "/var/lib/rancher/rke2/etc/config-files/cloud-provider-config",
 						"global":          map[string]any{"cattle": map[string]any{"clusterName": "payments-dev-x7k2p"}},
 					}},
-					UpgradeStrategy: upgradeStrategy{ControlPlaneConcurrency: ptr("1"), WorkerConcurrency: ptr("1")},
-					ETCD:            etcd{DisableSnapshots: ptr(false), SnapshotScheduleCron: ptr("0 */5 * * *"), SnapshotRetention: ptr(5)},
+					UpgradeStrategy: upgradeStrategy{ControlPlaneConcurrency: new("1"), WorkerConcurrency: new("1")},
+					ETCD:            etcd{DisableSnapshots: new(false), SnapshotScheduleCron: new("0 */5 * * *"), SnapshotRetention: new(5)},
 					MachinePools: []machinePool{{
-						Name: "all", Quantity: ptr(int32(1)),
-						EtcdRole: ptr(true), ControlPlaneRole: ptr(true), WorkerRole: ptr(true),
+						Name: "all", Quantity: new(int32(1)),
+						EtcdRole: new(true), ControlPlaneRole: new(true), WorkerRole: new(true),
 						MachineConfigRef:  machineConfigRef{Kind: "HarvesterConfig", Name: config},
 						RollingUpdate:     &rollingUpdate{MaxSurge: 1.0, MaxUnavailable: 0.0},
-						DrainBeforeDelete: ptr(true),
+						DrainBeforeDelete: new(true),
 					}},
 				},
 			},
@@ -208,11 +206,11 @@ func TestHarvesterFull(t *testing.T) {
 
 	// pool carries what poolDefaults give to every pool of this case.
 	pool := func(p machinePool) machinePool {
-		p.DrainBeforeDeleteTimeout = ptr("10m")
-		p.NodeStartupTimeout = ptr("1h30m")
-		p.MaxUnhealthy = ptr("40%")
-		p.UnhealthyRange = ptr("[1-2]")
-		p.HostnameLengthLimit = ptr(40)
+		p.DrainBeforeDeleteTimeout = new("10m")
+		p.NodeStartupTimeout = new("1h30m")
+		p.MaxUnhealthy = new("40%")
+		p.UnhealthyRange = new("[1-2]")
+		p.HostnameLengthLimit = new(40)
 		return p
 	}
 	selector := selectorEntry{Config: map[string]any{"kubelet-arg": []any{"max-pods=250"}}}
@@ -225,10 +223,10 @@ func TestHarvesterFull(t *testing.T) {
 			TypeMeta: clusterMeta,
 			Spec: clusterSpec{
 				KubernetesVersion:         "v1.32.4-rc1+rke2r2",
-				CloudCredentialSecretName: ptr("cattle-global-data:cc-abcde"),
-				EnableNetworkPolicy:       ptr(true),
-				DefaultPodSecurityAdmissionConfigurationTemplateName: ptr("rancher-restricted"),
-				LocalClusterAuthEndpoint:                             &localAuthEndpoint{Enabled: ptr(true), FQDN: ptr("api.shop.example.org"), CACerts: ptr("-----BEGIN CERTIFICATE-----\nca\n")},
+				CloudCredentialSecretName: new("cattle-global-data:cc-abcde"),
+				EnableNetworkPolicy:       new(true),
+				DefaultPodSecurityAdmissionConfigurationTemplateName: new("rancher-restricted"),
+				LocalClusterAuthEndpoint:                             &localAuthEndpoint{Enabled: new(true), FQDN: new("api.shop.example.org"), CACerts: new("-----BEGIN CERTIFICATE-----\nca\n")},
 				AgentEnvVars:                                         []envVar{{Name: "HTTPS_PROXY", Value: "http://proxy.example.org:3128"}},
 				RKEConfig: rkeConfig{
 					MachineGlobalConfig: map[string]any{
@@ -249,52 +247,52 @@ func TestHarvesterFull(t *testing.T) {
 						},
 						"rke2-cilium": map[string]any{"ipv6": map[string]any{"enabled": false}, "tolerations": []any{}},
 					},
-					AdditionalManifest: ptr("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: extra\n\n---\n  # indented: {{ not a template }}\n"),
+					AdditionalManifest: new("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: extra\n\n---\n  # indented: {{ not a template }}\n"),
 					Registries: &registries{
 						Mirrors: map[string]mirror{
 							"*":                    {},
 							"registry.example.org": {Endpoint: []string{"https://mirror.example.org"}, Rewrite: map[string]string{"^(.*)$": "proxy/$1"}},
 						},
 						Configs: map[string]registryConfig{"mirror.example.org": {
-							AuthConfigSecretName: ptr("mirror-auth"), TLSSecretName: ptr("mirror-tls"),
-							CABundle: []byte("ca-pem"), InsecureSkipVerify: ptr(false),
+							AuthConfigSecretName: new("mirror-auth"), TLSSecretName: new("mirror-tls"),
+							CABundle: []byte("ca-pem"), InsecureSkipVerify: new(false),
 						}},
 					},
 					UpgradeStrategy: upgradeStrategy{
-						ControlPlaneConcurrency: ptr("1"), WorkerConcurrency: ptr("10%"),
+						ControlPlaneConcurrency: new("1"), WorkerConcurrency: new("10%"),
 						WorkerDrainOptions: &drainOptions{
-							Enabled: ptr(true), Force: ptr(false), IgnoreDaemonSets: ptr(true), DeleteEmptyDirData: ptr(true),
-							GracePeriod: ptr(-1), Timeout: ptr(600),
+							Enabled: new(true), Force: new(false), IgnoreDaemonSets: new(true), DeleteEmptyDirData: new(true),
+							GracePeriod: new(-1), Timeout: new(600),
 						},
 					},
 					ETCD: etcd{
-						DisableSnapshots: ptr(false), SnapshotScheduleCron: ptr("0 */5 * * *"), SnapshotRetention: ptr(9),
+						DisableSnapshots: new(false), SnapshotScheduleCron: new("0 */5 * * *"), SnapshotRetention: new(9),
 						S3: &etcdS3{
-							Bucket: ptr("snapshots"), Region: ptr("eu-1"), Endpoint: ptr("s3.example.org"), Folder: ptr("shop"),
-							Retention: ptr(12), CloudCredentialName: ptr("cattle-global-data:cc-s3"),
+							Bucket: new("snapshots"), Region: new("eu-1"), Endpoint: new("s3.example.org"), Folder: new("shop"),
+							Retention: new(12), CloudCredentialName: new("cattle-global-data:cc-s3"),
 						},
 					},
 					MachinePools: []machinePool{
 						pool(machinePool{
-							Name: "control-plane", Quantity: ptr(int32(3)), EtcdRole: ptr(true), ControlPlaneRole: ptr(true),
+							Name: "control-plane", Quantity: new(int32(3)), EtcdRole: new(true), ControlPlaneRole: new(true),
 							MachineConfigRef:  machineConfigRef{Kind: "HarvesterConfig", Name: configs[0]},
 							Taints:            []taint{{Key: "node-role.kubernetes.io/etcd", Effect: "NoExecute"}},
 							RollingUpdate:     &rollingUpdate{MaxSurge: 0.0, MaxUnavailable: 1.0},
-							DrainBeforeDelete: ptr(true), UnhealthyNodeTimeout: ptr("15m"),
+							DrainBeforeDelete: new(true), UnhealthyNodeTimeout: new("15m"),
 						}),
 						pool(machinePool{
-							Name: "gpu", Quantity: ptr(int32(0)), WorkerRole: ptr(true),
+							Name: "gpu", Quantity: new(int32(0)), WorkerRole: new(true),
 							MachineConfigRef:  machineConfigRef{Kind: "HarvesterConfig", Name: configs[1]},
 							Labels:            map[string]string{"accelerator": "true"},
-							Taints:            []taint{{Key: "dedicated", Value: ptr("gpu"), Effect: "NoSchedule"}},
+							Taints:            []taint{{Key: "dedicated", Value: new("gpu"), Effect: "NoSchedule"}},
 							RollingUpdate:     &rollingUpdate{MaxSurge: 1.0, MaxUnavailable: 0.0},
-							DrainBeforeDelete: ptr(false), UnhealthyNodeTimeout: ptr("30m"),
+							DrainBeforeDelete: new(false), UnhealthyNodeTimeout: new("30m"),
 						}),
 						pool(machinePool{
-							Name: "workers", Quantity: ptr(int32(100000000)), WorkerRole: ptr(true),
+							Name: "workers", Quantity: new(int32(100000000)), WorkerRole: new(true),
 							MachineConfigRef:  machineConfigRef{Kind: "HarvesterConfig", Name: configs[2]},
 							RollingUpdate:     &rollingUpdate{MaxSurge: "25%", MaxUnavailable: "10%"},
-							DrainBeforeDelete: ptr(true), UnhealthyNodeTimeout: ptr("15m"),
+							DrainBeforeDelete: new(true), UnhealthyNodeTimeout: new("15m"),
 						}),
 					},
 				},
@@ -304,9 +302,9 @@ func TestHarvesterFull(t *testing.T) {
 	for _, name := range configs {
 		want.Harvester = append(want.Harvester, harvesterConfig{
 			TypeMeta:    harvesterMeta(name),
-			VMNamespace: "rig-prod", CPUCount: "4", MemorySize: "16", ReservedMemorySize: ptr("-1"),
-			DiskInfo: diskInfo, NetworkInfo: networkInfo, SSHUser: ptr("ubuntu"), EnableEFI: ptr(false),
-			UserData: ptr("#cloud-config\npackages: [qemu-guest-agent]\n\nruncmd:\n- [systemctl, enable, --now, \"qemu-guest-agent\"]\n"),
+			VMNamespace: "rig-prod", CPUCount: "4", MemorySize: "16", ReservedMemorySize: new("-1"),
+			DiskInfo: diskInfo, NetworkInfo: networkInfo, SSHUser: new("ubuntu"), EnableEFI: new(false),
+			UserData: new("#cloud-config\npackages: [qemu-guest-agent]\n\nruncmd:\n- [systemctl, enable, --now, \"qemu-guest-agent\"]\n"),
 		})
 	}
 	equal(t, want, render(t, readValues(t, "harvester-full")))
@@ -317,7 +315,7 @@ func TestVsphere(t *testing.T) {
 	pool := func(p machinePool, config string) machinePool {
 		p.MachineConfigRef = machineConfigRef{Kind: "VmwarevsphereConfig", Name: config}
 		p.RollingUpdate = &rollingUpdate{MaxSurge: 2.0, MaxUnavailable: 0.0}
-		p.DrainBeforeDelete = ptr(true)
+		p.DrainBeforeDelete = new(true)
 		return p
 	}
 	want := objects{
@@ -325,9 +323,9 @@ func TestVsphere(t *testing.T) {
 			TypeMeta: meta("provisioning.cattle.io/v1", "Cluster", "billing"),
 			Spec: clusterSpec{
 				KubernetesVersion:         "v1.31.7+rke2r1",
-				CloudCredentialSecretName: ptr("cattle-global-data:cc-vsphere"),
-				EnableNetworkPolicy:       ptr(false),
-				LocalClusterAuthEndpoint:  &localAuthEndpoint{Enabled: ptr(false)},
+				CloudCredentialSecretName: new("cattle-global-data:cc-vsphere"),
+				EnableNetworkPolicy:       new(false),
+				LocalClusterAuthEndpoint:  &localAuthEndpoint{Enabled: new(false)},
 				RKEConfig: rkeConfig{
 					MachineGlobalConfig:   map[string]any{"cni": "canal"},
 					MachineSelectorConfig: []selectorEntry{{Config: map[string]any{"cloud-provider-name": "rancher-vsphere"}}},
@@ -343,11 +341,11 @@ func TestVsphere(t *testing.T) {
 							"storageClass": map[string]any{"name": "fast", "isDefault": false, "storagePolicyName": "gold"},
 						},
 					},
-					UpgradeStrategy: upgradeStrategy{ControlPlaneConcurrency: ptr("1"), WorkerConcurrency: ptr("1")},
-					ETCD:            etcd{DisableSnapshots: ptr(false), SnapshotScheduleCron: ptr("0 */5 * * *"), SnapshotRetention: ptr(5)},
+					UpgradeStrategy: upgradeStrategy{ControlPlaneConcurrency: new("1"), WorkerConcurrency: new("1")},
+					ETCD:            etcd{DisableSnapshots: new(false), SnapshotScheduleCron: new("0 */5 * * *"), SnapshotRetention: new(5)},
 					MachinePools: []machinePool{
-						pool(machinePool{Name: "control-plane", Quantity: ptr(int32(3)), EtcdRole: ptr(true), ControlPlaneRole: ptr(true)}, configs[0]),
-						pool(machinePool{Name: "workers", Quantity: ptr(int32(2)), WorkerRole: ptr(true)}, configs[1]),
+						pool(machinePool{Name: "control-plane", Quantity: new(int32(3)), EtcdRole: new(true), ControlPlaneRole: new(true)}, configs[0]),
+						pool(machinePool{Name: "workers", Quantity: new(int32(2)), WorkerRole: new(true)}, configs[1]),
 					},
 				},
 			},
@@ -356,12 +354,12 @@ func TestVsphere(t *testing.T) {
 	for _, name := range configs {
 		want.Vsphere = append(want.Vsphere, vmwarevsphereConfig{
 			TypeMeta: vsphereMeta(name),
-			VCenter:  ptr("vcenter.example.org"), Datacenter: ptr("/dc1"), Datastore: ptr("/dc1/datastore/ds1"),
-			Folder: ptr("/dc1/vm/rig"), Pool: ptr("/dc1/host/c1/Resources/rig"),
+			VCenter:  new("vcenter.example.org"), Datacenter: new("/dc1"), Datastore: new("/dc1/datastore/ds1"),
+			Folder: new("/dc1/vm/rig"), Pool: new("/dc1/host/c1/Resources/rig"),
 			Network:  []string{"/dc1/network/vlan10", "/dc1/network/vlan20"},
 			CPUCount: "4", MemorySize: "16384", DiskSize: "40960",
-			CreationType: ptr("template"), CloneFrom: ptr("/dc1/vm/ubuntu"),
-			CloudConfig: ptr("#cloud-config\npackage_update: true\n"), CfgParam: []string{"disk.enableUUID=TRUE"},
+			CreationType: new("template"), CloneFrom: new("/dc1/vm/ubuntu"),
+			CloudConfig: new("#cloud-config\npackage_update: true\n"), CfgParam: []string{"disk.enableUUID=TRUE"},
 		})
 	}
 	equal(t, want, render(t, readValues(t, "vsphere")))

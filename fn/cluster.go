@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -28,10 +27,10 @@ const (
 // clusterRun is the run of an XClusterBlueprint: gatekeeper, router and builder.
 type clusterRun struct {
 	*run
+	terms
 
 	spec   v1alpha1.ClusterBlueprintSpec
 	record ledger.Record
-	terms
 }
 
 // terms are what a cluster knows of its InfraBlueprint.
@@ -57,7 +56,7 @@ func (r *run) gatekeeper() error {
 		return c.refuse(reasonAwaitingAdmission, err)
 	}
 	if !found {
-		return c.refuse(reasonInfraBlueprintNotFound, fmt.Errorf("there is no InfraBlueprint %q (spec.infraBlueprintRef.name); ask the platform team which ones there are", c.spec.InfraBlueprintRef.Name))
+		return c.refuse(reasonInfraBlueprintNotFound, field.NotFound(field.NewPath("spec", "infraBlueprintRef", "name"), c.spec.InfraBlueprintRef.Name))
 	}
 	strategy, _, err := r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
 	if r.need.unresolved {
@@ -72,7 +71,7 @@ func (r *run) gatekeeper() error {
 
 // read the composite: what is wanted, and what the record says is kept.
 func (c *clusterRun) read() error {
-	if quota := value(c.xr, "status", "quota"); quota != nil {
+	if quota := value(c.xr, "status", "quota"); !isAbsent(quota) {
 		in := v1alpha1.QuotaRecord{}
 		if err := decode(quota, &in); err != nil {
 			return fmt.Errorf("cannot read status.quota: %w", err)
@@ -184,17 +183,20 @@ func (c *clusterRun) readWaits(in *structpb.Value) error {
 	return nil
 }
 
-// refuse to decide. The conditions say why; what exists stays.
+// refuse to decide. The conditions say why, and what to do; what exists stays.
 func (c *clusterRun) refuse(reason string, cause error) error {
-	admitted, provisioned := reason, reasonProvisioning
-	if reason == reasonProviderNotReady {
-		admitted, provisioned = reasonAwaitingAdmission, reasonProviderNotReady
+	message := cause.Error()
+	built := c.observed(composedRelease) != nil
+	switch {
+	case built:
+		message += "; nothing was changed, and nothing is until this is mended"
+	case reason == reasonInfraBlueprintNotFound:
+		message += "; ask the platform team which InfraBlueprints there are"
 	}
-	c.set(isFalse(typeAdmitted, admitted, cause.Error()))
-	if c.observed(composedRelease) == nil || provisioned == reasonProviderNotReady {
-		c.set(isFalse(typeProvisioned, provisioned, cause.Error()))
+	if reason == reasonProviderNotReady {
+		c.set(isFalse(typeAdmitted, reasonAwaitingAdmission, message), isFalse(typeProvisioned, reasonProviderNotReady, message))
 	} else {
-		c.set(c.provisioned(c.record))
+		c.set(isFalse(typeAdmitted, reason, message), c.provisioned(c.record))
 	}
 	c.ttl = c.input.Requeue.Pending.Duration
 	return cause
@@ -204,13 +206,13 @@ func (c *clusterRun) refuse(reason string, cause error) error {
 func (c *clusterRun) decide(strategy strategies.Strategy) error {
 	wanted, invalid := c.wanted(strategy)
 	if invalid != nil {
-		if c.observed(composedRequest) == nil && len(c.record.Pools) == 0 {
+		if len(c.record.Pools) == 0 && c.observed(composedRelease) == nil && (c.started() || c.observed(composedRequest) == nil) {
 			return c.refuse(reasonInvalidSpec, invalid)
 		}
 		wanted = c.record.Pools
 	}
 	sight := ledger.Sight{
-		Record: c.record, Wanted: wanted, Offer: c.offer, Barrier: c.observed(composedBarrier) != nil,
+		Record: c.record, Started: c.started() && !c.seen(), Wanted: wanted, Offer: c.offer, Barrier: c.observed(composedBarrier) != nil,
 		Now: c.now, SettleDelay: c.input.SettleDelay.Duration,
 	}
 	if release := c.observed(composedRelease); release != nil {
@@ -219,7 +221,7 @@ func (c *clusterRun) decide(strategy strategies.Strategy) error {
 			return c.refuse(reasonAwaitingAdmission, err)
 		}
 		sight.Release, sight.Installed = &rendered, installed(release)
-		sight.Confirmed = rendered.Generation == c.record.Generation && c.shows(c.record) && isTrue(c.observed(composedObserver), "Ready")
+		sight.Confirmed = rendered.Generation == c.record.Generation && c.shows(c.record) && c.finished()
 	}
 	d := ledger.Gate(sight)
 	if err := c.post(d); err != nil {
@@ -275,11 +277,11 @@ func (c *clusterRun) rendered(release *structpb.Struct) (ledger.Record, error) {
 	path := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationQuota)
 	raw, in := text(release, "metadata", "annotations", v1alpha1.AnnotationQuota), v1alpha1.QuotaRecord{}
 	err := json.Unmarshal([]byte(raw), &in)
-	if err == nil {
-		record, errs := ledger.ParseRecord(path, in)
-		if len(errs) == 0 {
-			return record, nil
-		}
+	if err != nil {
+		err = field.Invalid(path, raw, "must be a quota record")
+	} else if record, errs := ledger.ParseRecord(path, in); len(errs) == 0 {
+		return record, nil
+	} else {
 		err = errs.ToAggregate()
 	}
 	if len(c.record.Pools) > 0 {
@@ -296,10 +298,25 @@ func installed(release *structpb.Struct) bool {
 		text(release, "status", "atProvider", "state") != ""
 }
 
+// started says whether anything but the request is composed.
+func (c *clusterRun) started() bool {
+	count := len(c.req.GetObserved().GetResources())
+	if c.observed(composedRequest) != nil {
+		count--
+	}
+	return count > 0
+}
+
 // seen says whether the provider has been seen to hold the cluster: the barrier is ready only once it has.
 func (c *clusterRun) seen() bool {
 	barrier := c.observed(composedBarrier)
 	return conditionOf(barrier, "Ready").status != "" || value(barrier, "status", "atProvider", "manifest") != nil
+}
+
+// finished says whether the Rancher cluster is seen, and ready.
+func (c *clusterRun) finished() bool {
+	observer := c.observed(composedObserver)
+	return isTrue(observer, "Synced") && isTrue(observer, "Ready")
 }
 
 // shows says whether the live Rancher cluster is what a record renders.
@@ -407,7 +424,7 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	if record := d.Record; before != nil || record.Fence != 0 || len(record.Pools) > 0 {
 		plain, err := encode(record.API())
 		if err != nil {
-			return errors.Join(errNotEncoded, err)
+			return fmt.Errorf("cannot write status.quota: %w", err)
 		}
 		c.status["quota"] = plain
 	}
@@ -443,12 +460,14 @@ func (c *clusterRun) admitted(d ledger.Decision, invalid error) condition {
 	case d.Admitted:
 		return isMet(typeAdmitted, reasonAdmitted, fmt.Sprintf("keeps %s of InfraBlueprint %q", d.Record.Keeps, infra))
 	case !d.Need.Within(c.limits):
-		return isFalse(typeAdmitted, ledger.ReasonNeverFits, fmt.Sprintf("%s: it can never fit into InfraBlueprint %q%s", ledger.Excess(d.Need, c.limits), infra, keeps))
+		return isFalse(typeAdmitted, ledger.ReasonNeverFits,
+			fmt.Sprintf("%s; InfraBlueprint %q can never admit it%s", ledger.Excess(d.Need, c.limits), infra, keeps))
 	}
 	if c.waits != nil && c.waits.Needs == d.Need.Cluster() {
 		short, errs := ledger.ParseShortfall(field.NewPath("short"), c.waits.Short)
 		if len(errs) == 0 && !short.IsZero() {
-			return isFalse(typeAdmitted, c.waits.Reason, fmt.Sprintf("%s of InfraBlueprint %q; it is admitted as soon as that is free%s", ledger.Refusal(d.Need, short, c.limits), infra, keeps))
+			return isFalse(typeAdmitted, c.waits.Reason,
+				fmt.Sprintf("%s; it is admitted as soon as InfraBlueprint %q has that free%s", ledger.Refusal(d.Need, short, c.limits), infra, keeps))
 		}
 	}
 	return isFalse(typeAdmitted, reasonAwaitingAdmission, fmt.Sprintf("needs %s; InfraBlueprint %q has not answered yet%s", d.Need, infra, keeps))
@@ -465,11 +484,12 @@ func (c *clusterRun) provisioned(record ledger.Record) condition {
 	case release == nil || !installed(release):
 		return isFalse(typeProvisioned, reasonProvisioning, "the cluster is about to be built")
 	case text(release, "status", "atProvider", "state") == "failed":
-		return isFalse(typeProvisioned, reasonProvisioningFailed, fmt.Sprintf("Release %q failed: %s", text(release, "metadata", "name"), text(release, "status", "atProvider", "releaseDescription")))
+		return isFalse(typeProvisioned, reasonProvisioningFailed, "Helm: "+text(release, "status", "atProvider", "releaseDescription"))
 	case synced.status == "False" && synced.reason == "ReconcileError":
-		return isFalse(typeProvisioned, reasonProvisioningFailed, fmt.Sprintf("Release %q: %s", text(release, "metadata", "name"), synced.message))
+		return isFalse(typeProvisioned, reasonProvisioningFailed, "provider-helm: "+synced.message)
 	case c.seen() && watched.status == "False" && isGone(watched.message):
-		return isFalse(typeProvisioned, reasonClusterLost, fmt.Sprintf("the Rancher cluster %s/%s was removed by somebody else; its quota stays reserved. To build it again, ask the platform team to delete Release %q", c.infra.Rancher.Namespace, c.name(), text(release, "metadata", "name")))
+		return isFalse(typeProvisioned, reasonClusterLost, fmt.Sprintf("the Rancher cluster %s was removed by somebody else; its quota stays reserved. "+
+			"To build it again, ask the platform team to delete Release %q", c.name(), text(release, "metadata", "name")))
 	case isTrue(release, "Ready") && isTrue(observer, "Ready") && c.shows(record):
 		return isMet(typeProvisioned, reasonProvisioned, "")
 	}

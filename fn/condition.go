@@ -3,6 +3,8 @@ package main
 import (
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"github.com/crossplane/function-sdk-go/response"
+
+	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 )
 
 // Condition types. Ready, Synced and Responsive are Crossplane's own.
@@ -28,7 +30,20 @@ const (
 	reasonOverQuota              = "OverQuota"
 	reasonPreflightPending       = "PreflightPending"
 	reasonBlueprintNotFound      = "BlueprintNotFound"
+	reasonInternalError          = "InternalError"
+	reasonInvalidInput           = "InvalidInput"
 )
+
+// conditionTypes of a kind. Each of them is set on every run.
+func conditionTypes(kind string) []string {
+	switch kind {
+	case v1alpha1.KindXClusterBlueprint, v1alpha1.KindClusterBlueprint:
+		return []string{typeAdmitted, typeProvisioned}
+	case v1alpha1.KindInfraBlueprint:
+		return []string{typeWithinQuota, typeProviderReady}
+	}
+	return []string{typeProviderReady}
+}
 
 // maxMessage is the longest condition message in characters.
 const maxMessage = 1024

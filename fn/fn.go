@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime/debug"
@@ -62,27 +61,27 @@ type desired struct {
 // RunFunction answers one request. It never returns an error: Crossplane would discard the response and with it the
 // conditions.
 func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) (rsp *fnv1.RunFunctionResponse, _ error) {
+	xr := req.GetObserved().GetComposite().GetResource()
+	kind := text(xr, "kind")
 	log := f.log.WithValues("tag", req.GetMeta().GetTag())
 	rsp = response.To(req, response.DefaultTTL)
 	defer func() {
 		if cause := recover(); cause != nil {
 			log.Info("Panic", "cause", cause, "stack", string(debug.Stack()))
 			rsp = response.To(req, response.DefaultTTL)
-			response.Fatal(rsp, fmt.Errorf("function panicked, nothing was changed: %v", cause))
+			fatal(rsp, kind, reasonInternalError, fmt.Errorf("function panicked, nothing was changed: %v", cause))
 		}
 	}()
 
 	r := &run{
-		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(),
-		xr: req.GetObserved().GetComposite().GetResource(), status: map[string]any{}, resources: map[string]desired{},
+		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(), xr: xr, status: map[string]any{}, resources: map[string]desired{},
 	}
-	kind := text(r.xr, "kind")
 	log = log.WithValues("xr-kind", kind, "xr-name", r.name(), "xr-version", text(r.xr, "metadata", "resourceVersion"))
 	log.Debug("Run")
 
 	input, err := readInput(req)
 	if err != nil {
-		response.Fatal(rsp, err)
+		fatal(rsp, kind, reasonInvalidInput, err)
 		return rsp, nil
 	}
 	r.input = input
@@ -104,8 +103,18 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	if r.need.unresolved {
 		return rsp, nil
 	}
-	r.respond(rsp, err)
+	r.respond(rsp, kind, err)
 	return rsp, nil
+}
+
+// fatal applies nothing and deletes nothing. Condition types that are not set yet are unknown.
+func fatal(rsp *fnv1.RunFunctionResponse, kind, reason string, cause error) {
+	for _, conditionType := range conditionTypes(kind) {
+		if !slices.ContainsFunc(rsp.GetConditions(), func(c *fnv1.Condition) bool { return c.GetType() == conditionType }) {
+			isUnknown(conditionType, reason, cause.Error()).set(rsp)
+		}
+	}
+	response.Fatal(rsp, cause)
 }
 
 func readInput(req *fnv1.RunFunctionRequest) (*v1beta1.Input, error) {
@@ -126,33 +135,33 @@ func readInput(req *fnv1.RunFunctionRequest) (*v1beta1.Input, error) {
 // respond with what the run wants. A run that could not decide applies nothing where something is composed already, since
 // a resource that a response leaves out is deleted. Where nothing is, it succeeds: a fatal run is not woken by what it
 // requires.
-func (r *run) respond(rsp *fnv1.RunFunctionResponse, failure error) {
+func (r *run) respond(rsp *fnv1.RunFunctionResponse, kind string, failure error) {
 	for _, c := range r.conditions {
 		c.set(rsp)
 	}
 	if failure == nil {
-		failure = r.complete(rsp)
+		failure = r.complete()
 	} else {
 		r.resources, r.ready = nil, false
 	}
 	if failure != nil && len(r.req.GetObserved().GetResources()) > 0 {
-		response.Fatal(rsp, failure)
+		fatal(rsp, kind, reasonInternalError, failure)
 		return
 	}
 	if r.ttl > 0 {
 		rsp.Meta.Ttl = durationpb.New(r.ttl)
 	}
 	if err := r.write(rsp); err != nil {
-		response.Fatal(rsp, err)
+		fatal(rsp, kind, reasonInternalError, err)
 	}
 }
 
 // complete says which observed resource the run forgot. There is none, unless the function is wrong or a blueprint was
 // replaced by one of another provider.
-func (r *run) complete(rsp *fnv1.RunFunctionResponse) error {
+func (r *run) complete() error {
 	for _, name := range slices.Sorted(maps.Keys(r.req.GetObserved().GetResources())) {
 		_, mine := r.resources[name]
-		_, others := rsp.GetDesired().GetResources()[name]
+		_, others := r.req.GetDesired().GetResources()[name]
 		if !mine && !others {
 			return fmt.Errorf("cannot go on without composed resource %q: it exists, and would be deleted. "+
 				"If it belongs to another provider, restore spec.providerRef of the InfraBlueprint", name)
@@ -161,14 +170,19 @@ func (r *run) complete(rsp *fnv1.RunFunctionResponse) error {
 	return nil
 }
 
-// write the desired state. The composite carries the observed resourceVersion, so that its status is written by
-// compare-and-swap: a run that saw an old record or ledger does not overwrite a newer one.
+// write the desired state, on top of what earlier functions of the pipeline want. The composite carries the observed
+// resourceVersion, so that its status is written by compare-and-swap: a run that saw an old record or ledger does not
+// overwrite a newer one.
 func (r *run) write(rsp *fnv1.RunFunctionResponse) error {
-	composite := map[string]any{
-		"apiVersion": text(r.xr, "apiVersion"),
-		"kind":       text(r.xr, "kind"),
-		"status":     r.status,
+	before := r.req.GetDesired()
+	composite := before.GetComposite().GetResource().AsMap()
+	composite["apiVersion"], composite["kind"] = text(r.xr, "apiVersion"), text(r.xr, "kind")
+	status, _ := composite["status"].(map[string]any)
+	if status == nil {
+		status = map[string]any{}
 	}
+	maps.Copy(status, r.status)
+	composite["status"] = status
 	if version := text(r.xr, "metadata", "resourceVersion"); version != "" {
 		composite["metadata"] = map[string]any{"resourceVersion": version}
 	}
@@ -176,14 +190,11 @@ func (r *run) write(rsp *fnv1.RunFunctionResponse) error {
 	if err != nil {
 		return fmt.Errorf("cannot encode status: %w", err)
 	}
-	if rsp.GetDesired() == nil {
-		rsp.Desired = &fnv1.State{}
-	}
-	rsp.Desired.Composite = &fnv1.Resource{Resource: s, ConnectionDetails: r.connection, Ready: readiness(r.ready)}
-	resources := maps.Clone(rsp.GetDesired().GetResources())
-	if resources == nil {
-		resources = map[string]*fnv1.Resource{}
-	}
+	connection := map[string][]byte{}
+	maps.Copy(connection, before.GetComposite().GetConnectionDetails())
+	maps.Copy(connection, r.connection)
+	resources := map[string]*fnv1.Resource{}
+	maps.Copy(resources, before.GetResources())
 	for name, d := range r.resources {
 		if _, taken := resources[name]; taken {
 			return fmt.Errorf("cannot compose %q: another function of the pipeline does already", name)
@@ -194,7 +205,10 @@ func (r *run) write(rsp *fnv1.RunFunctionResponse) error {
 		}
 		resources[name] = &fnv1.Resource{Resource: s, Ready: readiness(d.ready)}
 	}
-	rsp.Desired.Resources = resources
+	rsp.Desired = &fnv1.State{
+		Composite: &fnv1.Resource{Resource: s, ConnectionDetails: connection, Ready: readiness(r.ready)},
+		Resources: resources,
+	}
 	return nil
 }
 
@@ -224,5 +238,3 @@ func (r *run) compose(name string, object map[string]any, ready bool) error {
 
 // set the condition types of a kind. Each of them is set on every run.
 func (r *run) set(conditions ...condition) { r.conditions = append(r.conditions, conditions...) }
-
-var errNotEncoded = errors.New("cannot encode status")

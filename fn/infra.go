@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -17,6 +19,13 @@ import (
 var (
 	releaseKind = resourceKind{"helm.crossplane.io/v1beta1", "Release"}       //nolint:gochecknoglobals // A constant that Go cannot express as one.
 	objectKind  = resourceKind{"kubernetes.crossplane.io/v1alpha2", "Object"} //nolint:gochecknoglobals // A constant that Go cannot express as one.
+)
+
+// How often an InfraBlueprint with nothing to do runs where the input does not say: rarely where Crossplane watches what
+// it requires, more often where it certainly does not.
+const (
+	idle          = 30 * time.Second
+	idleUnwatched = 10 * time.Second
 )
 
 // accountant is the run of an InfraBlueprint. It settles the ledger in its own status, and composes what
@@ -93,7 +102,7 @@ func (r *run) books(limits ledger.Resources) (ledger.Books, *v1alpha1.Ledger, er
 		}
 	}
 	status := value(r.xr, "status", "ledger")
-	if status.GetStructValue() == nil {
+	if isAbsent(status) {
 		return b, nil, r.seed(&b, labels)
 	}
 	observed := &v1alpha1.Ledger{}
@@ -133,9 +142,7 @@ func (r *run) seed(b *ledger.Books, labels map[string]string) error {
 		if err != nil {
 			return err
 		}
-		for cluster, offer := range offers {
-			b.Offers[cluster] = offer
-		}
+		maps.Copy(b.Offers, offers)
 	}
 	if r.need.unresolved {
 		return nil
@@ -248,8 +255,12 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 		r.ttl = r.input.Requeue.Changed.Duration
 	case !s.Pending.IsZero() || !s.Releasing.IsZero() || conditionOf(r.xr, "Responsive").status == "False":
 		r.ttl = r.input.Requeue.Open.Duration
-	default:
+	case r.input.Requeue.Idle.Duration > 0:
 		r.ttl = r.input.Requeue.Idle.Duration
+	case r.need.modern:
+		r.ttl = idle
+	default:
+		r.ttl = idleUnwatched
 	}
 	return nil
 }
@@ -265,8 +276,6 @@ func (r *run) carry(fields ...string) {
 
 func with(labels map[string]string, key, val string) map[string]string {
 	out := map[string]string{key: val}
-	for k, v := range labels {
-		out[k] = v
-	}
+	maps.Copy(out, labels)
 	return out
 }

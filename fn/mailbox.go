@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"strings"
 	"time"
 
@@ -37,9 +38,7 @@ func numberedPage(infra string, n int) string { return fmt.Sprintf("rig-page-%d-
 // mailbox is an EnvironmentConfig.
 func mailbox(name, infra, kind string, labels map[string]any, data map[string]any) map[string]any {
 	all := map[string]any{v1alpha1.LabelInfraBlueprint: infra, v1alpha1.LabelMailbox: kind}
-	for k, v := range labels {
-		all[k] = v
-	}
+	maps.Copy(all, labels)
 	return map[string]any{
 		"apiVersion": environmentConfig.apiVersion,
 		"kind":       environmentConfig.kind,
@@ -63,7 +62,8 @@ func requestMailbox(infra string, r ledger.Request) map[string]any {
 	return mailbox(requestName(r.Cluster), infra, v1alpha1.MailboxRequest, map[string]any{v1alpha1.LabelCluster: r.Cluster}, data)
 }
 
-// readRequest reads what a cluster posted. One that cannot be read still says that the cluster is there.
+// readRequest reads what a cluster posted. One that cannot be read, or from which something is missing, still says that
+// the cluster is there.
 func readRequest(in *structpb.Struct) ledger.Request {
 	r := ledger.Request{
 		Cluster:     strings.TrimPrefix(text(in, "metadata", "name"), requestPrefix),
@@ -75,7 +75,8 @@ func readRequest(in *structpb.Struct) ledger.Request {
 	need, needErrs := readResources(in, "data", "need")
 	keeps, keepsErrs := readResources(in, "data", "keeps")
 	r.Need, r.Keeps = need, keeps
-	r.Unreadable = len(needErrs) > 0 || len(keepsErrs) > 0 || need.IsZero() || text(in, "data", "cluster") != r.Cluster
+	complete := value(in, "data", "need", "cpu") != nil && value(in, "data", "keeps", "cpu") != nil
+	r.Unreadable = !complete || len(needErrs) > 0 || len(keepsErrs) > 0 || text(in, "data", "cluster") != r.Cluster
 	return r
 }
 

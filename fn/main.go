@@ -15,13 +15,13 @@ import (
 
 // CLI of the function.
 type CLI struct {
-	Debug              bool   `help:"Log every run."                                                                                                                                        short:"d"`
-	Network            string `default:"tcp"                                                                                                                                                help:"Network on which to listen for gRPC connections."`
-	Address            string `default:":9443"                                                                                                                                              help:"Address at which to listen for gRPC connections."`
-	TLSCertsDir        string `env:"TLS_SERVER_CERTS_DIR"                                                                                                                                   help:"Directory with tls.crt, tls.key and ca.crt (the clients' CA)."`
+	Debug              bool   `help:"Log every run." short:"d"`
+	Network            string `default:"tcp" help:"Network on which to listen for gRPC connections."`
+	Address            string `default:":9443" help:"Address at which to listen for gRPC connections."`
+	TLSCertsDir        string `env:"TLS_SERVER_CERTS_DIR" help:"Directory with tls.crt, tls.key and ca.crt (the clients' CA)."`
 	Insecure           bool   `help:"Serve without TLS, for local work only. Cannot be used with --tls-certs-dir."`
-	MaxRecvMessageSize int    `default:"16"                                                                                                                                                 help:"Largest request in MiB. An InfraBlueprint with 1,000 clusters sends a few."`
-	MetricsAddress     string `default:":8080"                                                                                                                                              help:"Address of the metrics endpoint. Empty to serve none."`
+	MaxRecvMessageSize int    `default:"16" help:"Largest request in MiB. An InfraBlueprint with 1,000 clusters sends a few."`
+	MetricsAddress     string `default:":8080" help:"Address of the metrics endpoint. Empty to serve none."`
 }
 
 // table of the strategies by the kind of their blueprint. A new provider is one line here.

@@ -18,6 +18,12 @@ func value(in *structpb.Struct, path ...string) *structpb.Value {
 	return in.GetFields()[path[len(path)-1]]
 }
 
+// isAbsent says whether a value is missing or null.
+func isAbsent(v *structpb.Value) bool {
+	_, null := v.GetKind().(*structpb.Value_NullValue)
+	return v == nil || null
+}
+
 // text at a path, empty when there is none.
 func text(in *structpb.Struct, path ...string) string {
 	return value(in, path...).GetStringValue()

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 bin=$PWD/.cache/bin
 mkdir -p "$bin"
 
-export CGO_ENABLED=0 GOWORK=off
+export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off
 
 (($#)) || set -- $(ls hack/tools | grep -Evx 'etcd|kubernetes|provider-helm|provider-kubernetes')
 # Minutes on two cores with nothing cached.

@@ -48,7 +48,7 @@ func startFunction(ctx context.Context, root string) (*process, error) {
 		return nil, err
 	}
 
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./fn")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./fn")
 	build.Dir = root
 
 	if out, err := build.CombinedOutput(); err != nil {
@@ -239,10 +239,8 @@ func functionsFile(name, target string) (string, error) {
 // fatal returns a run that the function ended with a Fatal result. The CLI then
 // prints nothing but an error, which becomes a result like the others.
 func fatal(stderr string, err error) (output, error) {
-	const mark = "returned a fatal result: "
-
-	i := strings.Index(stderr, mark)
-	if i < 0 {
+	_, message, found := strings.Cut(stderr, "returned a fatal result: ")
+	if !found {
 		return output{}, fmt.Errorf("cannot render: %w\n%s", err, stderr)
 	}
 
@@ -250,7 +248,7 @@ func fatal(stderr string, err error) (output, error) {
 		"apiVersion": resultAPIVersion,
 		"kind":       "Result",
 		"severity":   "Fatal",
-		"message":    strings.TrimSpace(stderr[i+len(mark):]),
+		"message":    strings.TrimSpace(message),
 	}}
 
 	text, err := yaml.Marshal(result)

@@ -22,7 +22,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-var errFatal = errors.New("the function ended with a fatal result: Crossplane would apply nothing and delete nothing")
+var (
+	errFatal       = errors.New("the function ended with a fatal result: Crossplane would apply nothing and delete nothing")
+	errInterrupted = errors.New("interrupted")
+)
 
 func main() {
 	target := flag.String("target", "", "address of a running function, such as dns:///127.0.0.1:9443")
@@ -38,7 +41,11 @@ func main() {
 	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+
 	err := run(ctx, *target, flag.Arg(0))
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
 
 	stop()
 
@@ -76,10 +83,6 @@ func run(ctx context.Context, target, name string) error {
 	}
 
 	out, err := render(ctx, ".", target, c)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-
 	if err != nil {
 		return fmt.Errorf("%w%s", err, log())
 	}

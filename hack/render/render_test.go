@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // A flag of the test.
 
 // TestCases renders every case through Crossplane's engine and compares with its
 // golden file. Rendering again, and with required and observed resources in
@@ -69,7 +69,7 @@ func TestCases(t *testing.T) {
 
 			want, err := os.ReadFile(golden)
 			if err != nil {
-				t.Fatalf("%v: run make golden", err)
+				t.Errorf("%v: run make golden", err)
 			}
 
 			if diff := diffLines(string(want), got); diff != "" {

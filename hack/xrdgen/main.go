@@ -51,7 +51,7 @@ type names struct {
 }
 
 type schema struct {
-	OpenAPIV3Schema map[string]any `json:"openAPIV3Schema"`
+	OpenAPIV3Schema map[string]any `json:"openAPIV3Schema"` //nolint:tagliatelle // Kubernetes spells it so.
 }
 
 type crd struct {
@@ -101,7 +101,7 @@ type xrdVersion struct {
 }
 
 func main() {
-	if len(os.Args) != 2 {
+	if len(os.Args) != 2 { //nolint:mnd // The program and its one argument.
 		fmt.Fprintln(os.Stderr, "usage: xrdgen DIR < crds.yaml")
 		os.Exit(2)
 	}
@@ -236,8 +236,8 @@ func lift(s map[string]any) map[string]any {
 }
 
 // intOrString rewrites every field marked x-kubernetes-int-or-string in place.
-// For a Go string controller-gen leaves type: string beside the mark, and the
-// API server accepts such a field only without a type.
+// For a Go string controller-gen leaves type: string beside the mark, with which
+// the API server would still refuse an integer.
 func intOrString(v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,7 +10,7 @@ import (
 // GroupVersion of the input.
 var GroupVersion = schema.GroupVersion{Group: "fn.rig-gateway.io", Version: "v1beta1"} //nolint:gochecknoglobals // A constant that Go cannot express as one.
 
-// Default sets everything that was left out. The API server never sees an input, so nobody else does.
+// Default sets what was left out, but for how often an idle InfraBlueprint runs, which depends on Crossplane. The API server never sees an input, so nobody else does.
 func (in *Input) Default() {
 	if in.ConnectionSecretNamespace == "" {
 		in.ConnectionSecretNamespace = "crossplane-system"
@@ -21,7 +21,6 @@ func (in *Input) Default() {
 		&in.SettleDelay:             10 * time.Second,
 		&in.Requeue.Changed:         time.Second,
 		&in.Requeue.Open:            2 * time.Second,
-		&in.Requeue.Idle:            30 * time.Second,
 		&in.Requeue.Pending:         20 * time.Second,
 		&in.Requeue.Steady:          time.Minute,
 	} {

@@ -80,12 +80,17 @@ func (b *Builder) Values(c Cluster) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers := []map[string]any{claimValues(c), c.Provider.Values, defaults, b.base}
 	values := map[string]any{}
-	for _, layer := range layers {
-		copied, err := copyOf(layer)
+	for _, layer := range []struct {
+		values map[string]any
+		path   *field.Path
+	}{{claimValues(c), nil}, {c.Provider.Values, nil}, {defaults, field.NewPath("spec", "clusterDefaults")}, {b.base, nil}} {
+		copied, err := copyOf(layer.values)
 		if err != nil {
 			return nil, fmt.Errorf("cannot copy values: %w", err)
+		}
+		if err := clash(layer.path, values, copied); err != nil {
+			return nil, err
 		}
 		values = chartutil.CoalesceTables(values, copied)
 	}
@@ -106,6 +111,24 @@ func (b *Builder) Values(c Cluster) (map[string]any, error) {
 		return nil, fmt.Errorf("the values do not fit the chart: %w", err)
 	}
 	return values, nil
+}
+
+// clash says where a lower layer has something else than a map below a map, which Helm would drop.
+func clash(path *field.Path, over, under map[string]any) error {
+	for _, key := range slices.Sorted(maps.Keys(under)) {
+		upper, isMap := over[key].(map[string]any)
+		if !isMap || under[key] == nil {
+			continue
+		}
+		lower, isMap := under[key].(map[string]any)
+		if !isMap {
+			return field.Invalid(path.Child(key), under[key], "must be a map")
+		}
+		if err := clash(path.Child(key), upper, lower); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // clusterDefaults reads the InfraBlueprint's part of the values.

@@ -77,6 +77,8 @@ type Sight struct {
 	Release *Record
 	// Installed says that the provider has acted on the Release.
 	Installed bool
+	// Started says that something of a cluster that the provider never held was composed already, but for its Release.
+	Started bool
 	// Wanted pools, sorted by name.
 	Wanted []AdmittedPool
 	// Offer is the last one made to the cluster, zero when none was.
@@ -133,13 +135,24 @@ func Gate(s Sight) Decision {
 		}
 	default:
 		d.Record = answered.settle(s.Confirmed, s.Now, s.SettleDelay)
-		if len(observed.Pools) == 0 && s.Release != nil {
-			// A Release that was never installed holds nothing. It stays as it is: what exists is never dropped.
-			d.Rendered = *s.Release
+		if len(observed.Pools) == 0 {
+			d.Rendered = s.leftover()
 		}
 	}
 	d.Paused = !s.Installed && (!s.Barrier || len(observed.Pools) == 0)
 	return d
+}
+
+// leftover is what is rendered, paused, of a cluster that keeps nothing but was composed before its record was written.
+// It holds nothing. It stays, since what exists is never dropped.
+func (s Sight) leftover() Record {
+	switch {
+	case s.Release != nil:
+		return *s.Release
+	case s.Started:
+		return Record{}.admit(s.Wanted)
+	}
+	return Record{}
 }
 
 // rebuild restores a record that was lost from what is installed, before anything else changes.

@@ -90,7 +90,7 @@ func TestGate(t *testing.T) {
 		"DeadOffer": {
 			reason: "An offer that was answered is never used, however large.",
 			sight:  Sight{Record: Record{Fence: 5}, Wanted: pools(pool("a", 3, 4)), Offer: Offer{Amount: cluster(9, 4), Revision: 5}},
-			want:   Decision{Record: Record{Fence: 5}, Rendered: Record{Fence: 5}, Need: cluster(3, 4), Paused: true},
+			want:   Decision{Record: Record{Fence: 5}, Need: cluster(3, 4), Paused: true},
 		},
 		"SurplusReturns": {
 			reason: "Only what is needed is kept of an offer.",
@@ -101,6 +101,13 @@ func TestGate(t *testing.T) {
 			reason: "A paused Release whose offer is gone holds nothing, but is not dropped.",
 			sight:  Sight{Record: Record{Fence: 5}, Release: &three, Barrier: true, Wanted: pools(pool("a", 4, 4))},
 			want:   Decision{Record: Record{Fence: 5}, Rendered: three, Paused: true, Need: cluster(4, 4)},
+		},
+		"PartlyComposed": {
+			reason: "What was composed before the first record was written stays, with a paused Release that holds nothing.",
+			sight:  Sight{Started: true, Barrier: true, Wanted: pools(pool("a", 4, 4)), Offer: Offer{Amount: cluster(3, 4), Revision: 5}},
+			want: Decision{
+				Record: Record{Fence: 5}, Rendered: Record{Generation: 1, Pools: pools(pool("a", 4, 4))}, Paused: true, Need: cluster(4, 4),
+			},
 		},
 		"GrowthWaits": {
 			reason: "What is admitted goes on while more is asked for.",

@@ -146,11 +146,11 @@ func TestReport(t *testing.T) {
 	limits := Resources{CPU: 64000, Memory: 256 * gib, Disk: 4096 * gib, Nodes: Unlimited, Clusters: 10}
 	need := Resources{CPU: 24000, Memory: 96 * gib, Disk: 300 * gib, Nodes: 3, Clusters: 1}
 	for want, got := range map[string]string{
-		"needs 24 cpu, short 16 of 64":                                  Refusal(need, Resources{CPU: 16000}, limits),
-		"needs 24 cpu, short 16 of 64; 96Gi memory, short 1Gi of 256Gi": Refusal(need, Resources{CPU: 16000, Memory: gib}, limits),
-		"needs 1 clusters, short 1 of 10":                               Refusal(need, Resources{Clusters: 1}, limits),
-		"needs 24 cpu, the whole quota is 8":                            Excess(need, Resources{CPU: 8000, Memory: limits[Memory], Disk: limits[Disk], Nodes: Unlimited, Clusters: 10}),
-		"24 cpu, 96Gi memory, 300Gi disk, 3 nodes":                      need.String(),
+		"needs 24 cpu, short 16 of 64":                                      Refusal(need, Resources{CPU: 16000}, limits),
+		"needs 24 cpu, short 16 of 64, and 96Gi memory, short 1Gi of 256Gi": Refusal(need, Resources{CPU: 16000, Memory: gib}, limits),
+		"needs 1 cluster, short 1 of 10":                                    Refusal(need, Resources{Clusters: 1}, limits),
+		"needs 24 cpu, the whole quota is 8":                                Excess(need, Resources{CPU: 8000, Memory: limits[Memory], Disk: limits[Disk], Nodes: Unlimited, Clusters: 10}),
+		"24 cpu, 96Gi memory, 300Gi disk, 3 nodes":                          need.String(),
 		"nothing": Resources{}.String(),
 	} {
 		if want != got {

@@ -17,9 +17,9 @@ import (
 func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 	pools := map[string]any{}
 	for _, pool := range scope.Pools {
-		config, errs := s.machineConfig(field.NewPath("status", "quota", "pools").Key(pool.Name).Child("size"), pool.Size)
-		if len(errs) > 0 {
-			return strategies.Output{}, fmt.Errorf("cannot build pool %s: %w", pool.Name, errs.ToAggregate())
+		config, err := s.machineConfig(field.NewPath("status", "quota", "pools").Key(pool.Name).Child("size"), pool.Size)
+		if err != nil {
+			return strategies.Output{}, fmt.Errorf("cannot build pool %s: %w", pool.Name, err)
 		}
 		pools[pool.Name] = map[string]any{"machineConfig": config}
 	}
@@ -46,20 +46,34 @@ func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 
 // machineConfig returns the fields of a HarvesterConfig (rke-machine-config.cattle.io/v1), whose integers are strings:
 // vCPUs and GiB.
-func (s *strategy) machineConfig(path *field.Path, size v1alpha1.NodeResources) (map[string]any, field.ErrorList) {
+func (s *strategy) machineConfig(path *field.Path, size v1alpha1.NodeResources) (map[string]any, error) {
 	r, errs := parseSize(
 		source{path.Child("cpu"), size.CPU},
 		source{path.Child("memory"), size.Memory},
 		source{path.Child("disk"), size.Disk},
 	)
 	if len(errs) > 0 {
-		return nil, errs
+		return nil, errs.ToAggregate()
+	}
+	disks, err := json.Marshal(map[string][]disk{
+		"disks": {{ImageName: s.spec.Image, Size: r[ledger.Disk] / gibibyte, BootOrder: 1, Bus: "virtio", Type: "disk"}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the disks: %w", err)
+	}
+	nics := make([]nic, len(s.spec.Networks))
+	for i, network := range s.spec.Networks {
+		nics[i] = nic{NetworkName: network, Model: "virtio", Type: "bridge"}
+	}
+	interfaces, err := json.Marshal(map[string][]nic{"interfaces": nics})
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the interfaces: %w", err)
 	}
 	config := map[string]any{
 		"cpuCount":    strconv.FormatInt(r[ledger.CPU]/millicpus, 10),
 		"memorySize":  strconv.FormatInt(r[ledger.Memory]/gibibyte, 10),
-		"diskInfo":    s.diskInfo(r[ledger.Disk] / gibibyte),
-		"networkInfo": s.networkInfo(),
+		"diskInfo":    string(disks),
+		"networkInfo": string(interfaces),
 		"vmNamespace": s.spec.VMNamespace,
 		"sshUser":     s.spec.SSHUser,
 		"userData":    s.userData,
@@ -85,25 +99,9 @@ type disk struct {
 	Type      string `json:"type"`
 }
 
-// networkInterface of a virtual machine, as the driver reads it.
-type networkInterface struct {
+// nic of a virtual machine, as the driver reads it.
+type nic struct {
 	NetworkName string `json:"networkName"`
 	Model       string `json:"model"`
 	Type        string `json:"type"`
-}
-
-func (s *strategy) diskInfo(gib int64) string {
-	info, _ := json.Marshal(map[string][]disk{
-		"disks": {{ImageName: s.spec.Image, Size: gib, BootOrder: 1, Bus: "virtio", Type: "disk"}},
-	})
-	return string(info)
-}
-
-func (s *strategy) networkInfo() string {
-	interfaces := make([]networkInterface, len(s.spec.Networks))
-	for i, network := range s.spec.Networks {
-		interfaces[i] = networkInterface{NetworkName: network, Model: "virtio", Type: "bridge"}
-	}
-	info, _ := json.Marshal(map[string][]networkInterface{"interfaces": interfaces})
-	return string(info)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -58,9 +59,7 @@ func wantMachine(cpu, memory, disk string, changes map[string]any) map[string]an
 		"sshUser":     "ubuntu",
 		"userData":    wantUserData,
 	}
-	for k, v := range changes {
-		config[k] = v
-	}
+	maps.Copy(config, changes)
 	return map[string]any{"machineConfig": config}
 }
 
@@ -239,6 +238,11 @@ func TestClusterRefusals(t *testing.T) {
 		"NoProviderConfig": {
 			"Nothing can be made on Harvester.",
 			func(s *strategies.Scope) { s.Infra.Credentials.InfrastructureProviderConfigRef = nil },
+			"spec.credentials.infrastructureProviderConfigRef: Required value: name the ProviderConfig of provider-kubernetes that reaches Harvester",
+		},
+		"EmptyProviderConfig": {
+			"A reference to nothing is none.",
+			func(s *strategies.Scope) { s.Infra.Credentials.InfrastructureProviderConfigRef.Name = "" },
 			"spec.credentials.infrastructureProviderConfigRef: Required value: name the ProviderConfig of provider-kubernetes that reaches Harvester",
 		},
 		"LongName": {

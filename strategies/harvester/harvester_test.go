@@ -159,6 +159,11 @@ func TestOpenRefusals(t *testing.T) {
 			func(s *v1alpha1.HarvesterBlueprintSpec) { s.Overhead.MemoryOvercommit = 99 },
 			`spec.overhead.memoryOvercommit: Invalid value: 99: must be a percentage from 100 to 10000`,
 		},
+		"OvercommitTooLarge": {
+			"The schema has a bound, so a render must, too.",
+			func(s *v1alpha1.HarvesterBlueprintSpec) { s.Overhead.MemoryOvercommit = 10001 },
+			`spec.overhead.memoryOvercommit: Invalid value: 10001: must be a percentage from 100 to 10000`,
+		},
 		"Architecture": {
 			"Harvester runs on two.",
 			func(s *v1alpha1.HarvesterBlueprintSpec) { s.Overhead.Architecture = "riscv64" },

@@ -1,6 +1,8 @@
 package harvester
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -53,9 +55,7 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 			"watch":             true,
 			"forProvider":       map[string]any{"manifest": manifest},
 		}
-		for k, v := range more {
-			spec[k] = v
-		}
+		maps.Copy(spec, more)
 		return strategies.Resource{
 			"apiVersion": objectAPIVersion,
 			"kind":       "Object",
@@ -73,22 +73,23 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 		}
 	}
 	secret := v1alpha1.SecretReference{Name: strategies.ObjectName(scope.Cluster, "token"), Namespace: scope.SecretNamespace}
-	return map[string]strategies.Resource{
-			"serviceaccount": object("serviceaccount", map[string]any{
-				"apiVersion": "v1",
-				"kind":       "ServiceAccount",
-				"metadata":   map[string]any{"name": name, "namespace": namespace},
-			}, nil),
-			"rolebinding": object("rolebinding", binding("RoleBinding",
-				map[string]any{"name": namespace + "-" + name, "namespace": namespace}, cloudProviderRole), nil),
-			// The name is unique in all of Harvester: neither a namespace nor a cluster has a colon, but both have dashes.
-			"csi": object("csi", binding("ClusterRoleBinding",
-				map[string]any{"name": namespace + ":" + name}, csiDriverRole), nil),
-			"token": object("token", tokenManifest(name, namespace), tokenSpec(scope.Cluster, name, namespace, secret)),
-		}, []strategies.SecretValue{
-			{Path: "cloudProvider.harvester.token", Secret: secret, Key: keyToken},
-			{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: keyCA},
-		}, nil
+	resources := map[string]strategies.Resource{
+		"serviceaccount": object("serviceaccount", map[string]any{
+			"apiVersion": "v1",
+			"kind":       "ServiceAccount",
+			"metadata":   map[string]any{"name": name, "namespace": namespace},
+		}, nil),
+		"rolebinding": object("rolebinding", binding("RoleBinding",
+			map[string]any{"name": namespace + "-" + name, "namespace": namespace}, cloudProviderRole), nil),
+		// The name is unique in all of Harvester: neither a namespace nor a cluster has a colon, but both have dashes.
+		"csi": object("csi", binding("ClusterRoleBinding",
+			map[string]any{"name": namespace + ":" + name}, csiDriverRole), nil),
+		"token": object("token", tokenManifest(name, namespace), tokenSpec(scope.Cluster, name, namespace, secret)),
+	}
+	return resources, []strategies.SecretValue{
+		{Path: "cloudProvider.harvester.token", Secret: secret, Key: keyToken},
+		{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: keyCA},
+	}, nil
 }
 
 // tokenManifest has no data, which belongs to Harvester's token controller.
