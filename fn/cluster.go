@@ -18,10 +18,11 @@ import (
 // Composed resources of a cluster, beside those of its strategy. The names are kept for ever: a renamed one would be
 // deleted and created again.
 const (
-	composedRequest  = "request"
-	composedRelease  = "release"
-	composedBarrier  = "barrier"
-	composedObserver = "observer"
+	composedRequest    = "request"
+	composedRelease    = "release"
+	composedBarrier    = "barrier"
+	composedObserver   = "observer"
+	composedKubeconfig = "kubeconfig"
 )
 
 // clusterRun is the run of an XClusterBlueprint: gatekeeper, router and builder.
@@ -372,7 +373,7 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 	}
 	cluster := builder.Cluster{
 		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Provider: output,
-		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused,
+		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || !c.delivered(output),
 	}
 	release, err := c.builder.Release(cluster)
 	if err != nil {
@@ -383,6 +384,9 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 		return err
 	}
 	objects := map[string]map[string]any{composedRelease: release, composedBarrier: barrier, composedObserver: builder.Observer(cluster)}
+	if c.finished() || c.observed(composedKubeconfig) != nil {
+		objects[composedKubeconfig] = builder.Kubeconfig(cluster)
+	}
 	for name, resource := range output.Resources {
 		if _, taken := objects[name]; taken {
 			return fmt.Errorf("cannot compose %q twice", name)
@@ -395,6 +399,23 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 		}
 	}
 	return nil
+}
+
+// delivered says whether the Secrets that the Release takes values from are written, or have been: a provider that misses
+// one backs off for longer each time.
+func (c *clusterRun) delivered(output strategies.Output) bool {
+	if release := c.observed(composedRelease); release != nil && installed(release) {
+		return true
+	}
+	for _, s := range output.SecretValues {
+		if s.Resource == "" || isTrue(c.observed(s.Resource), "Ready") {
+			continue
+		}
+		if len(c.req.GetObserved().GetResources()[s.Resource].GetConnectionDetails()[s.Key]) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // chart to install: what the InfraBlueprint says, else the function's input, else the version it was made for.
@@ -431,7 +452,7 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	provisioned := c.provisioned(d.Rendered)
 	c.set(c.admitted(d, invalid), provisioned)
 	c.ready = provisioned.reason == reasonProvisioned
-	if kubeconfig := c.req.GetObserved().GetResources()[composedObserver].GetConnectionDetails()["kubeconfig"]; len(kubeconfig) > 0 {
+	if kubeconfig := c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]; len(kubeconfig) > 0 {
 		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
 	}
 	switch {
@@ -439,7 +460,7 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 		c.ttl = c.input.Requeue.Changed.Duration
 	case !d.Record.SettledSince.IsZero():
 		c.ttl = c.input.SettleDelay.Duration
-	case !d.Admitted || !c.ready || len(d.Record.Rolling) > 0:
+	case !d.Admitted || !c.ready || len(d.Record.Rolling) > 0 || conditionOf(c.xr, "Responsive").status == "False":
 		c.ttl = c.input.Requeue.Pending.Duration
 	default:
 		c.ttl = c.input.Requeue.Steady.Duration

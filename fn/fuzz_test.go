@@ -123,7 +123,7 @@ func mutate(rnd *rand.Rand, s *structpb.Struct) string {
 
 // TestMutations: real requests in which a place or two hold something else.
 func TestMutations(t *testing.T) {
-	tries := 1500
+	tries := 900
 	if testing.Short() {
 		tries = 150
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -444,6 +445,9 @@ func (w *world) provideObject(k id) {
 	}
 	switch {
 	case !watched:
+		if cluster, ok := strings.CutSuffix(cluster, "-kubeconfig"); ok {
+			w.secrets[k] = map[string][]byte{"kubeconfig": []byte("kubeconfig of " + cluster)}
+		}
 		w.put(put(o, object{"conditions": ready("Ready", "Synced"), "atProvider": object{"manifest": manifest}}, "status"))
 	case c == nil && barrier:
 		// What was seen before stays, Ready included.
@@ -471,9 +475,6 @@ func (w *world) provideObject(k id) {
 		status := object{"atProvider": object{"manifest": live}, "conditions": ready("Synced")}
 		if c.left == 0 && !c.deleting {
 			status["conditions"] = ready("Ready", "Synced")
-			if !barrier {
-				w.secrets[k] = map[string][]byte{"kubeconfig": []byte("kubeconfig of " + cluster)}
-			}
 		}
 		w.put(put(o, status, "status"))
 	}

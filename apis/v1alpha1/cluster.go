@@ -12,6 +12,8 @@ import (
 // +kubebuilder:metadata:annotations="xrd.rig-gateway.io/claim=true"
 // +kubebuilder:metadata:annotations="xrd.rig-gateway.io/composite-delete-policy=Foreground"
 // +kubebuilder:metadata:annotations="xrd.rig-gateway.io/connection-secret-keys=kubeconfig"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.compositionUpdatePolicy) || self.spec.compositionUpdatePolicy == 'Automatic'",message="clusters follow the platform's Composition: compositionUpdatePolicy must be Automatic"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.compositionRevisionSelector)",message="clusters follow the platform's Composition: compositionRevisionSelector cannot be set"
 // +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=="Admitted")].reason`
 // +kubebuilder:printcolumn:name="Infra",type=string,JSONPath=`.spec.infraBlueprintRef.name`
 // +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.status.provider`

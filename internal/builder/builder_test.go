@@ -322,6 +322,22 @@ func TestObjects(t *testing.T) {
 		"spec": values{
 			"managementPolicies": []any{"Observe"}, "watch": true, "forProvider": manifest, "providerConfigRef": values{"name": "rancher"},
 			"readiness": values{"policy": "DeriveFromCelQuery", "celQuery": readyQuery},
+		},
+	}
+	if diff := cmp.Diff(want, Observer(c)); diff != "" {
+		t.Errorf("Observer(...): -want, +got:\n%s", diff)
+	}
+	want = values{
+		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
+		"metadata": values{
+			"name":   "payments-dev-x7k2p-kubeconfig",
+			"labels": values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
+		},
+		"spec": values{
+			"managementPolicies": []any{"Observe"}, "providerConfigRef": values{"name": "rancher"},
+			"forProvider": values{"manifest": values{
+				"apiVersion": "v1", "kind": "Secret", "metadata": values{"name": "payments-dev-x7k2p-kubeconfig", "namespace": "fleet-default"},
+			}},
 			"connectionDetails": []any{values{
 				"apiVersion": "v1", "kind": "Secret", "name": "payments-dev-x7k2p-kubeconfig", "namespace": "fleet-default",
 				"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
@@ -329,8 +345,8 @@ func TestObjects(t *testing.T) {
 			"writeConnectionSecretToRef": values{"name": "payments-dev-x7k2p-kubeconfig", "namespace": "crossplane-system"},
 		},
 	}
-	if diff := cmp.Diff(want, Observer(c)); diff != "" {
-		t.Errorf("Observer(...): -want, +got:\n%s", diff)
+	if diff := cmp.Diff(want, Kubeconfig(c)); diff != "" {
+		t.Errorf("Kubeconfig(...): -want, +got:\n%s", diff)
 	}
 	if len(c.Labels) != 2 {
 		t.Errorf("the labels were changed: %v", c.Labels)

@@ -30,38 +30,51 @@ func Barrier(c Cluster) (map[string]any, error) {
 	delete(annotations, v1alpha1.AnnotationQuota)
 	labels := maps.Clone(c.Labels)
 	labels[v1alpha1.LabelBarrier] = "true"
-	return object(c, BarrierName(c.Name), labels, annotations, map[string]any{"managementPolicies": []any{"Observe", "Delete"}}), nil
+	spec := map[string]any{"managementPolicies": []any{"Observe", "Delete"}, "watch": true}
+	return object(c, BarrierName(c.Name), labels, annotations, spec, rancherCluster(c)), nil
 }
 
-// Observer returns the Object that watches the Rancher cluster: whether it is ready, which machines it has, and how to
-// reach it. The kubeconfig is written to a connection secret under the key kubeconfig.
+// Observer returns the Object that watches the Rancher cluster: whether it is ready, and which machines it has.
 func Observer(c Cluster) map[string]any {
 	return object(c, strategies.ObjectName(c.Name, "observer"), c.Labels, nil, map[string]any{
 		"managementPolicies": []any{"Observe"},
 		"readiness":          map[string]any{"policy": "DeriveFromCelQuery", "celQuery": readyQuery},
+		"watch":              true,
+	}, rancherCluster(c))
+}
+
+// Kubeconfig returns the Object that reads the kubeconfig which Rancher makes of a ready cluster. Its connection secret
+// has it under the key kubeconfig. It is an Object of its own, since one whose connection details are missing cannot
+// observe anything else either (provider-kubernetes), and it does not watch, since that takes the right to list every
+// Secret of Rancher.
+func Kubeconfig(c Cluster) map[string]any {
+	name, namespace := c.Name+"-kubeconfig", c.Infra.Rancher.Namespace
+	return object(c, strategies.ObjectName(c.Name, "kubeconfig"), c.Labels, nil, map[string]any{
+		"managementPolicies": []any{"Observe"},
 		"connectionDetails": []any{map[string]any{
-			"apiVersion":            "v1",
-			"kind":                  "Secret",
-			"name":                  c.Name + "-kubeconfig",
-			"namespace":             c.Infra.Rancher.Namespace,
-			"fieldPath":             "data.value",
-			"toConnectionSecretKey": "kubeconfig",
+			"apiVersion": "v1", "kind": "Secret", "name": name, "namespace": namespace,
+			"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
 		}},
 		"writeConnectionSecretToRef": map[string]any{
 			"name": strategies.ObjectName(c.Name, "kubeconfig"), "namespace": c.SecretNamespace,
 		},
+	}, map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": namespace},
 	})
 }
 
-// object on the Rancher cluster.
-func object(c Cluster, name string, labels, annotations map[string]string, spec map[string]any) map[string]any {
-	spec["providerConfigRef"] = map[string]any{"name": c.Infra.Credentials.RancherProviderConfigRef.Name}
-	spec["watch"] = true
-	spec["forProvider"] = map[string]any{"manifest": map[string]any{
+func rancherCluster(c Cluster) map[string]any {
+	return map[string]any{
 		"apiVersion": "provisioning.cattle.io/v1",
 		"kind":       "Cluster",
 		"metadata":   map[string]any{"name": c.Name, "namespace": c.Infra.Rancher.Namespace},
-	}}
+	}
+}
+
+// object on the Rancher management cluster.
+func object(c Cluster, name string, labels, annotations map[string]string, spec, manifest map[string]any) map[string]any {
+	spec["providerConfigRef"] = map[string]any{"name": c.Infra.Credentials.RancherProviderConfigRef.Name}
+	spec["forProvider"] = map[string]any{"manifest": manifest}
 	return map[string]any{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2",
 		"kind":       "Object",
