@@ -494,6 +494,10 @@ func (c *clusterRun) admitted(d ledger.Decision, invalid error) condition {
 	return isFalse(typeAdmitted, reasonAwaitingAdmission, fmt.Sprintf("needs %s; InfraBlueprint %q has not answered yet%s", d.Need, infra, keeps))
 }
 
+// building is the message of a cluster of which Rancher says nothing. It is one for several stages: each change of a
+// message wakes the composite, and Crossplane's circuit breaker counts.
+const building = "the cluster is being built"
+
 // provisioned says how far the provider is with what a record renders.
 func (c *clusterRun) provisioned(record ledger.Record) condition {
 	release, observer := c.observed(composedRelease), c.observed(composedObserver)
@@ -503,25 +507,22 @@ func (c *clusterRun) provisioned(record ledger.Record) condition {
 	case len(record.Pools) == 0:
 		return isFalse(typeProvisioned, reasonProvisioning, "nothing is built before the cluster is admitted")
 	case release == nil || !installed(release):
-		return isFalse(typeProvisioned, reasonProvisioning, "the cluster is about to be built")
+		return isFalse(typeProvisioned, reasonProvisioning, building)
 	case text(release, "status", "atProvider", "state") == "failed":
 		return isFalse(typeProvisioned, reasonProvisioningFailed, "Helm: "+text(release, "status", "atProvider", "releaseDescription"))
 	case synced.status == "False" && synced.reason == "ReconcileError":
 		return isFalse(typeProvisioned, reasonProvisioningFailed, "provider-helm: "+synced.message)
-	case c.seen() && watched.status == "False" && isGone(watched.message):
+	case live != nil && watched.status == "False" && isGone(watched.message):
 		return isFalse(typeProvisioned, reasonClusterLost, fmt.Sprintf("the Rancher cluster %s was removed by somebody else; its quota stays reserved. "+
 			"To build it again, ask the platform team to delete Release %q", c.name(), text(release, "metadata", "name")))
 	case isTrue(release, "Ready") && isTrue(observer, "Ready") && c.shows(record):
 		return isMet(typeProvisioned, reasonProvisioned, "")
 	}
-	message := "Rancher has not started yet"
-	if live != nil {
-		message = "Rancher is at work"
-		for _, conditionType := range []string{"Updated", "Ready"} {
-			if said := conditionOf(live, conditionType); said.status != "True" && said.message != "" {
-				message = "Rancher: " + said.message
-				break
-			}
+	message := building
+	for _, conditionType := range []string{"Updated", "Ready"} {
+		if said := conditionOf(live, conditionType); said.status != "True" && said.message != "" {
+			message = "Rancher: " + said.message
+			break
 		}
 	}
 	return isFalse(typeProvisioned, reasonProvisioning, message)

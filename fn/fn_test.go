@@ -1078,6 +1078,7 @@ func TestProvisioned(t *testing.T) {
 		"ReleaseFailed": {reason: "Helm says so.", change: editing(release("aa"), object{"state": "failed", "releaseDescription": "no"}, "status", "atProvider"), want: "False ProvisioningFailed"},
 		"ReleaseError":  {reason: "The provider says so.", change: editing(release("aa"), state("Synced", "ReconcileError", "cannot pull"), "status", "conditions"), want: "False ProvisioningFailed"},
 		"Lost":          {reason: "It was seen once and is no more.", change: editing(observer, state("Synced", "ReconcileError", "observe failed: external resource does not exist"), "status", "conditions"), want: "False ClusterLost"},
+		"NotSeenYet":    {reason: "What the observer has never seen was not lost, whatever the barrier saw.", change: editing(observer, object{"conditions": state("Synced", "ReconcileError", "observe failed: external resource does not exist")}, "status"), want: "False Provisioning"},
 		"Unreachable":   {reason: "Not to see it does not mean that it is gone.", change: editing(observer, state("Synced", "ReconcileError", "connection refused"), "status", "conditions"), want: "False Provisioning"},
 	}
 	running := stages()["Running"](t)
