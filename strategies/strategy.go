@@ -97,6 +97,16 @@ type SecretValue struct {
 // same for ever.
 type Resource map[string]any
 
+// Metadata of a managed resource. It carries its external name, its own one unless the annotations say otherwise: a
+// provider would write it otherwise, and Crossplane's circuit breaker counts every write of what a cluster composes.
+func Metadata(name string, labels, annotations map[string]string) map[string]any {
+	all := anyMap(annotations)
+	if _, ok := all[v1alpha1.AnnotationExternalName]; !ok {
+		all[v1alpha1.AnnotationExternalName] = name
+	}
+	return map[string]any{"name": name, "labels": anyMap(labels), "annotations": all}
+}
+
 // ObjectName returns the name of one of a cluster's managed resources. A suffix has no dash, so that two clusters never
 // share a name.
 func ObjectName(cluster, suffix string) string {
@@ -104,4 +114,12 @@ func ObjectName(cluster, suffix string) string {
 		panic("a suffix with a dash could name a resource of another cluster: " + suffix)
 	}
 	return cluster + "-" + suffix
+}
+
+func anyMap(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in)+1)
+	for key, text := range in {
+		out[key] = text
+	}
+	return out
 }

@@ -286,7 +286,7 @@ func (b *Builder) Release(c Cluster) (map[string]any, error) {
 	return map[string]any{
 		"apiVersion": "helm.crossplane.io/v1beta1",
 		"kind":       "Release",
-		"metadata":   metadata(c.Name, c.Labels, annotations),
+		"metadata":   strategies.Metadata(c.Name, c.Labels, annotations),
 		"spec": map[string]any{
 			"forProvider":       parameters,
 			"providerConfigRef": map[string]any{"name": c.Infra.Credentials.RancherProviderConfigRef.Name},
@@ -306,21 +306,4 @@ func evidence(record v1alpha1.QuotaRecord) (map[string]string, error) {
 		return nil, fmt.Errorf("cannot write annotation %s: %w", v1alpha1.AnnotationQuota, err)
 	}
 	return map[string]string{v1alpha1.AnnotationHolds: string(holds), v1alpha1.AnnotationQuota: string(quota)}, nil
-}
-
-// metadata of a composed resource.
-func metadata(name string, labels, annotations map[string]string) map[string]any {
-	out := map[string]any{"name": name, "labels": anyMap(labels)}
-	if len(annotations) > 0 {
-		out["annotations"] = anyMap(annotations)
-	}
-	return out
-}
-
-func anyMap(in map[string]string) map[string]any {
-	out := make(map[string]any, len(in))
-	for _, k := range slices.Sorted(maps.Keys(in)) {
-		out[k] = in[k]
-	}
-	return out
 }

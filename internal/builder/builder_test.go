@@ -301,9 +301,12 @@ func TestObjects(t *testing.T) {
 	want := values{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
 		"metadata": values{
-			"name":        "payments-dev-x7k2p-barrier",
-			"labels":      values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p", v1alpha1.LabelBarrier: "true"},
-			"annotations": values{v1alpha1.AnnotationHolds: `{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3}`},
+			"name":   "payments-dev-x7k2p-barrier",
+			"labels": values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p", v1alpha1.LabelBarrier: "true"},
+			"annotations": values{
+				v1alpha1.AnnotationHolds:        `{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3}`,
+				v1alpha1.AnnotationExternalName: "payments-dev-x7k2p-barrier",
+			},
 		},
 		"spec": values{
 			"managementPolicies": []any{"Observe", "Delete"}, "watch": true, "forProvider": manifest, "providerConfigRef": values{"name": "rancher"},
@@ -316,8 +319,9 @@ func TestObjects(t *testing.T) {
 	want = values{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
 		"metadata": values{
-			"name":   "payments-dev-x7k2p-observer",
-			"labels": values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
+			"name":        "payments-dev-x7k2p-observer",
+			"labels":      values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
+			"annotations": values{v1alpha1.AnnotationExternalName: "payments-dev-x7k2p-observer"},
 		},
 		"spec": values{
 			"managementPolicies": []any{"Observe"}, "watch": true, "forProvider": manifest, "providerConfigRef": values{"name": "rancher"},
@@ -330,8 +334,9 @@ func TestObjects(t *testing.T) {
 	want = values{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
 		"metadata": values{
-			"name":   "payments-dev-x7k2p-kubeconfig",
-			"labels": values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
+			"name":        "payments-dev-x7k2p-kubeconfig",
+			"labels":      values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
+			"annotations": values{v1alpha1.AnnotationExternalName: "payments-dev-x7k2p-kubeconfig"},
 		},
 		"spec": values{
 			"managementPolicies": []any{"Observe"}, "providerConfigRef": values{"name": "rancher"},

@@ -78,7 +78,7 @@ func object(c Cluster, name string, labels, annotations map[string]string, spec,
 	return map[string]any{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2",
 		"kind":       "Object",
-		"metadata":   metadata(name, labels, annotations),
+		"metadata":   strategies.Metadata(name, labels, annotations),
 		"spec":       spec,
 	}
 }

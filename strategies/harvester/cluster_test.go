@@ -70,8 +70,9 @@ func wantObject(suffix string, spec map[string]any) strategies.Resource {
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2",
 		"kind":       "Object",
 		"metadata": map[string]any{
-			"name":   "payments-x7k2p-" + suffix,
-			"labels": map[string]any{"rig-gateway.io/cluster": "payments-x7k2p", "rig-gateway.io/infra-blueprint": "fra1"},
+			"name":        "payments-x7k2p-" + suffix,
+			"labels":      map[string]any{"rig-gateway.io/cluster": "payments-x7k2p", "rig-gateway.io/infra-blueprint": "fra1"},
+			"annotations": map[string]any{"crossplane.io/external-name": "payments-x7k2p-" + suffix},
 		},
 		"spec": spec,
 	}

@@ -46,10 +46,6 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 	}
 
 	object := func(suffix string, manifest, more map[string]any) strategies.Resource {
-		labels := make(map[string]any, len(scope.Labels))
-		for k, v := range scope.Labels {
-			labels[k] = v
-		}
 		spec := map[string]any{
 			"providerConfigRef": map[string]any{"name": config.Name},
 			"watch":             true,
@@ -59,7 +55,7 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 		return strategies.Resource{
 			"apiVersion": objectAPIVersion,
 			"kind":       "Object",
-			"metadata":   map[string]any{"name": strategies.ObjectName(scope.Cluster, suffix), "labels": labels},
+			"metadata":   strategies.Metadata(strategies.ObjectName(scope.Cluster, suffix), scope.Labels, nil),
 			"spec":       spec,
 		}
 	}

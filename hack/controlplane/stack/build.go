@@ -1,0 +1,86 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+)
+
+// Tools of the control plane, in the order in which they are built: the ones that take longest first.
+func tools() []string {
+	return []string{
+		"kube-apiserver", "kube-controller-manager", "kubectl", "crossplane-core", "etcd", "provider-helm", "provider-kubernetes",
+	}
+}
+
+// build every program that is not up to date. They are built one after the other: the Go tool uses every core by itself,
+// and two links at once need more memory than a laptop may have.
+func (s *Stack) build(ctx context.Context) error {
+	s.sayf("building what is not up to date")
+	if err := s.run(ctx, filepath.Join("hack", "tools.sh"), tools()...); err != nil {
+		return err
+	}
+	for binary, source := range map[string]string{"function-rig": "./fn", "controlplane": "./hack/controlplane"} {
+		if err := s.run(ctx, "go", "build", "-buildvcs=false", "-o", s.binary(binary), source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run a program in the repository, its output in our log.
+func (s *Stack) run(ctx context.Context, name string, args ...string) error {
+	if filepath.Dir(name) != "." {
+		name = filepath.Join(s.root, name)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, s.options.Log, s.options.Log
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("cannot run %s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+// A module at its version, with the hash that the checksum database has of it.
+type module struct {
+	Path    string `json:"Path"`    //nolint:tagliatelle // As the Go tool writes it.
+	Version string `json:"Version"` //nolint:tagliatelle // As the Go tool writes it.
+	Sum     string `json:"Sum"`     //nolint:tagliatelle // As the Go tool writes it.
+	Dir     string `json:"Dir"`     //nolint:tagliatelle // As the Go tool writes it.
+	Error   string `json:"Error"`   //nolint:tagliatelle // As the Go tool writes it.
+}
+
+// moduleOf a tool: the version that the tool's go.mod pins.
+func (s *Stack) moduleOf(ctx context.Context, tool, path string) (module, error) {
+	return download(ctx, filepath.Join(s.root, "hack", "tools", tool), path)
+}
+
+// harvester is the release that Harvester's own objects are taken from. No tool is built from it.
+var harvester = module{ //nolint:gochecknoglobals // A constant that Go cannot express as one.
+	Path: "github.com/harvester/harvester", Version: "v1.5.0", Sum: "h1:rWqYuwMRjC4CkMpcVXL5O9sVFyXNVwUJUviY8stP1no=",
+}
+
+// harvesterModule is downloaded outside of any module, so that nothing here depends on all that Harvester does.
+func (s *Stack) harvesterModule(ctx context.Context) (module, error) {
+	m, err := download(ctx, s.Dir, harvester.Path+"@"+harvester.Version)
+	if err == nil && m.Sum != harvester.Sum {
+		return m, fmt.Errorf("cannot use %s %s: its hash is %s, not %s", m.Path, m.Version, m.Sum, harvester.Sum)
+	}
+	return m, err
+}
+
+func download(ctx context.Context, dir, what string) (module, error) {
+	var m module
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", what)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if jsonErr := json.Unmarshal(out, &m); jsonErr == nil && m.Error != "" {
+		return m, fmt.Errorf("cannot download %s: %s", what, m.Error)
+	}
+	if err != nil {
+		return m, fmt.Errorf("cannot download %s: %w", what, err)
+	}
+	return m, nil
+}

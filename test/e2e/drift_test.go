@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/rig-gateway/function-rig/hack/controlplane/stack"
+)
+
+// TestDrift lets somebody edit and delete what a cluster composed: it comes back.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	offer(t, infra{name: "drift", cpu: 16})
+	c := claim{team: "team-a", name: "drift", infra: "drift", nodes: 2}
+	team, name := ready(t, c)
+	admin := as(t, stack.Admin)
+
+	err := admin.client.Patch(t.Context(), releases, "", name, `{"spec":{"forProvider":{"values":{"pools":{"workers":{"quantity":9}}}}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin.eventually(soon, releases, "", name, field("spec.forProvider.values.pools.workers.quantity", "1"))
+
+	for _, suffix := range []string{"-rolebinding", "-observer"} {
+		before := admin.get(objects, "", name+suffix).GetUID()
+		admin.remove(objects, "", name+suffix)
+		admin.eventually(long, objects, "", name+suffix, condition("Ready", "True", ""), another(before))
+	}
+
+	// The token needs the ServiceAccount: provider-kubernetes holds its deletion until the token is gone.
+	admin.remove(objects, "", name+"-serviceaccount")
+	time.Sleep(5 * time.Second)
+	infrastructure(t).get("serviceaccounts", "rig-prod", name)
+
+	before := admin.get(releases, "", name).GetUID()
+	admin.remove(releases, "", name)
+	admin.eventually(long, releases, "", name, another(before), condition("Ready", "True", ""), field("status.atProvider.state", "deployed"))
+	usage(t, "drift", "8/16")
+	team.eventually(long, claims, c.team, c.name, condition("Ready", "True", ""))
+	if n := len(built(t, name)); n != 2 {
+		t.Errorf("there are %d machines, want 2", n)
+	}
+}
+
+// TestClusterLost lets somebody delete the Rancher cluster: the claim says so, and deleting the Release brings it back.
+func TestClusterLost(t *testing.T) {
+	t.Parallel()
+	offer(t, infra{name: "lost", cpu: 16})
+	c := claim{team: "team-a", name: "lost", infra: "lost", nodes: 2}
+	team, name := ready(t, c)
+	rancher := infrastructure(t)
+
+	rancher.remove(clusters, rancherNamespace, name)
+	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "False", "ClusterLost"), condition("Ready", "False", ""))
+	usage(t, "lost", "8/16")
+
+	as(t, stack.Admin).remove(releases, "", name)
+	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "True", "Provisioned"), condition("Ready", "True", ""))
+}
+
+// TestBlueprintsDeleted takes away what a running cluster needs: nothing is destroyed, the claim says what is missing, and
+// all is well when it comes back.
+func TestBlueprintsDeleted(t *testing.T) {
+	t.Parallel()
+	i := infra{name: "gone", cpu: 16}
+	offer(t, i)
+	c := claim{team: "team-a", name: "gone", infra: "gone", nodes: 2}
+	team, name := ready(t, c)
+	admin, platform := as(t, stack.Admin), as(t, stack.Platform)
+	release := admin.get(releases, "", name).GetUID()
+	untouched := func() {
+		t.Helper()
+		if got := admin.get(releases, "", name); got.GetUID() != release || got.GetDeletionTimestamp() != nil {
+			t.Errorf("the Release was deleted")
+		}
+		if n := len(built(t, name)); n != 2 {
+			t.Errorf("there are %d machines, want 2", n)
+		}
+	}
+
+	platform.remove(blueprints, "", "gone")
+	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "False", "ProviderNotReady"))
+	untouched()
+	platform.apply(i.yaml(t))
+	team.eventually(long, claims, c.team, c.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
+
+	platform.remove(infras, "", "gone")
+	platform.gone(soon, infras, "", "gone")
+	team.eventually(long, claims, c.team, c.name, condition("Admitted", "False", "InfraBlueprintNotFound"))
+	untouched()
+	platform.apply(i.yaml(t))
+	team.eventually(long, claims, c.team, c.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
+	usage(t, "gone", "8/16")
+	untouched()
+}
+
+// TestFunctionDown changes a claim while the function is down: nothing is destroyed, and it catches up.
+func TestFunctionDown(t *testing.T) {
+	offer(t, infra{name: "down", cpu: 16})
+	c := claim{team: "team-a", name: "down", infra: "down", nodes: 2}
+	team, name := ready(t, c)
+	release := as(t, stack.Admin).get(releases, "", name).GetUID()
+
+	if err := plane.Stop("function"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// Others need it, also when this test failed.
+		if err := plane.Start(context.Background(), "function"); err != nil {
+			t.Error(err)
+		}
+	})
+	c.nodes = 3
+	team.apply(c.yaml())
+	as(t, stack.Admin).eventually(long, composites, "", name, condition("Synced", "False", ""))
+	time.Sleep(10 * time.Second)
+	if n := len(built(t, name)); n != 2 {
+		t.Errorf("there are %d machines while the function is down, want 2", n)
+	}
+	if err := plane.Start(t.Context(), "function"); err != nil {
+		t.Fatal(err)
+	}
+	team.eventually(long, claims, c.team, c.name, condition("Synced", "True", ""), condition("Ready", "True", ""), field("status.quota.keeps.nodes", "3"))
+	if got := as(t, stack.Admin).get(releases, "", name).GetUID(); got != release {
+		t.Errorf("the Release was made again")
+	}
+}
+
+// TestRestarts restarts Crossplane and the API server under a running cluster.
+func TestRestarts(t *testing.T) {
+	offer(t, infra{name: "restart", cpu: 16})
+	c := claim{team: "team-a", name: "restart", infra: "restart", nodes: 2}
+	team, name := ready(t, c)
+	release := as(t, stack.Admin).get(releases, "", name).GetUID()
+	for _, component := range []string{"crossplane", "kube-apiserver"} {
+		if err := plane.Restart(t.Context(), component); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes++
+		team.apply(c.yaml())
+		usage(t, "restart", map[int]string{3: "12/16", 4: "16/16"}[c.nodes])
+		becomes(t, name, c.nodes)
+		team.eventually(long, claims, c.team, c.name, condition("Ready", "True", ""))
+		if got := as(t, stack.Admin).get(releases, "", name).GetUID(); got != release {
+			t.Errorf("the Release was made again after a restart of %s", component)
+		}
+	}
+}
