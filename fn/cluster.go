@@ -501,6 +501,7 @@ const building = "the cluster is being built"
 // provisioned says how far the provider is with what a record renders.
 func (c *clusterRun) provisioned(record ledger.Record) condition {
 	release, observer := c.observed(composedRelease), c.observed(composedObserver)
+	state := text(release, "status", "atProvider", "state")
 	synced, watched := conditionOf(release, "Synced"), conditionOf(observer, "Synced")
 	live := value(observer, "status", "atProvider", "manifest").GetStructValue()
 	switch {
@@ -508,14 +509,15 @@ func (c *clusterRun) provisioned(record ledger.Record) condition {
 		return isFalse(typeProvisioned, reasonProvisioning, "nothing is built before the cluster is admitted")
 	case release == nil || !installed(release):
 		return isFalse(typeProvisioned, reasonProvisioning, building)
-	case text(release, "status", "atProvider", "state") == "failed":
+	case state == "failed":
 		return isFalse(typeProvisioned, reasonProvisioningFailed, "Helm: "+text(release, "status", "atProvider", "releaseDescription"))
 	case synced.status == "False" && synced.reason == "ReconcileError":
 		return isFalse(typeProvisioned, reasonProvisioningFailed, "provider-helm: "+synced.message)
 	case live != nil && watched.status == "False" && isGone(watched.message):
 		return isFalse(typeProvisioned, reasonClusterLost, fmt.Sprintf("the Rancher cluster %s was removed by somebody else; its quota stays reserved. "+
 			"To build it again, ask the platform team to delete Release %q", c.name(), text(release, "metadata", "name")))
-	case isTrue(release, "Ready") && isTrue(observer, "Ready") && c.shows(record):
+	case state == "deployed" && isTrue(observer, "Ready") && c.shows(record):
+		// Ready of a Release stays false after an upgrade until provider-helm polls again, ten minutes later.
 		return isMet(typeProvisioned, reasonProvisioned, "")
 	}
 	message := building

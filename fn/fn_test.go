@@ -1075,6 +1075,7 @@ func TestProvisioned(t *testing.T) {
 		"FewerPools":    {reason: "A pool is missing.", change: edit(live("all"), "spec", "rkeConfig", "machinePools"), want: "False Provisioning"},
 		"OldGeneration": {reason: "Rancher has the record before.", change: edit("0", "metadata", "annotations", v1alpha1.AnnotationGeneration), want: "False Provisioning"},
 		"NotReady":      {reason: "Rancher is at work.", change: editing(observer, ready("Synced"), "status", "conditions"), want: "False Provisioning"},
+		"Upgraded":      {reason: "A Release is not ready for minutes after an upgrade.", change: editing(release("aa"), []any{object{"type": "Synced", "status": "True"}, object{"type": "Ready", "status": "False"}}, "status", "conditions"), want: "True Provisioned"},
 		"ReleaseFailed": {reason: "Helm says so.", change: editing(release("aa"), object{"state": "failed", "releaseDescription": "no"}, "status", "atProvider"), want: "False ProvisioningFailed"},
 		"ReleaseError":  {reason: "The provider says so.", change: editing(release("aa"), state("Synced", "ReconcileError", "cannot pull"), "status", "conditions"), want: "False ProvisioningFailed"},
 		"Lost":          {reason: "It was seen once and is no more.", change: editing(observer, state("Synced", "ReconcileError", "observe failed: external resource does not exist"), "status", "conditions"), want: "False ClusterLost"},

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestAppTeamRights(t *testing.T) {
 		},
 		"read a composite": func() error { _, err := team.client.Get(t.Context(), composites, "", name); return err },
 		"write a quota record": func() error {
-			return team.client.Patch(t.Context(), composites+"/status", "", name, `{"status":{"quota":{"fence":1}}}`)
+			return team.client.Patch(t.Context(), composites, "", name, `{"status":{"quota":{"fence":1}}}`)
 		},
 		"read a mailbox":   func() error { _, err := team.client.Get(t.Context(), mailboxes, "", "rig-terms-rights"); return err },
 		"delete a Release": func() error { return team.client.Delete(t.Context(), releases, "", name) },
@@ -61,7 +62,11 @@ spec:
   - step: rig
     functionRef: {name: rig-gateway-function-rig}
 `)
-	cleanup(t, func(admin user) { admin.remove("compositions.apiextensions.crossplane.io", "", "unaccounted") })
+	cleanup(t, func(admin user) {
+		if err := admin.client.Delete(context.Background(), "compositions.apiextensions.crossplane.io", "", "unaccounted"); err != nil {
+			t.Error(err)
+		}
+	})
 	c := claim{team: "team-a", name: "enforced", infra: "enforced", nodes: 2}
 	team := as(t, c.team)
 	for what, line := range map[string]string{
