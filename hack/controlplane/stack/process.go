@@ -128,8 +128,26 @@ func (s *Stack) start(c component) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start %s: %w", c.name, err)
 	}
-	go cmd.Wait() //nolint:errcheck // Only so that it does not stay a zombie; its log says why it ended.
-	return nil
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait() //nolint:errcheck // Only so that it does not stay a zombie; its log says why it ended.
+		close(ended)
+	}()
+	return s.recognise(cmd.Process.Pid, ended)
+}
+
+// recognise a process that was started, or see it end: its environment can be read only some time after its start.
+func (s *Stack) recognise(pid int, ended <-chan struct{}) error {
+	for {
+		if _, ours := inspect(pid, s.Dir); ours {
+			return nil
+		}
+		select {
+		case <-ended:
+			return nil
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // stop a process and wait until it is gone.

@@ -136,3 +136,25 @@ func TestProcesses(t *testing.T) {
 		t.Errorf("a stranger was ended: %v", err)
 	}
 }
+
+// TestStartedIsSeen starts processes and looks at once: none is taken for one that ended.
+func TestStartedIsSeen(t *testing.T) {
+	s := sleeping(t)
+	const rounds = 50
+	for i := range rounds {
+		name := strconv.Itoa(i)
+		if err := s.start(component{name: name, binary: "sleep", args: []string{"60"}}); err != nil {
+			t.Fatal(err)
+		}
+		running, err := processes(s.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(running) != i+1 {
+			t.Fatalf("%d processes are seen right after the start of number %d", len(running), i+1)
+		}
+	}
+	if err := s.start(component{name: "short", binary: "sleep", args: []string{"0"}}); err != nil {
+		t.Fatal(err)
+	}
+}
