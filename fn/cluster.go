@@ -213,7 +213,7 @@ func (c *clusterRun) decide(strategy strategies.Strategy) error {
 		wanted = c.record.Pools
 	}
 	sight := ledger.Sight{
-		Record: c.record, Started: c.started() && !c.seen(), Wanted: wanted, Offer: c.offer, Barrier: c.observed(composedBarrier) != nil,
+		Record: c.record, Started: c.started() && !c.seen(), Wanted: wanted, Offer: c.offer, Barrier: held(c.observed(composedBarrier)),
 		Now: c.now, SettleDelay: c.input.SettleDelay.Duration,
 	}
 	if release := c.observed(composedRelease); release != nil {
@@ -295,8 +295,13 @@ func (c *clusterRun) rendered(release *structpb.Struct) (ledger.Record, error) {
 // has neither a finalizer nor a state.
 func installed(release *structpb.Struct) bool {
 	return text(release, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true" ||
-		len(value(release, "metadata", "finalizers").GetListValue().GetValues()) > 0 ||
+		held(release) ||
 		text(release, "status", "atProvider", "state") != ""
+}
+
+// held says whether a provider has put its finalizer on a managed resource: before that, a deletion would not wait for it.
+func held(managed *structpb.Struct) bool {
+	return len(value(managed, "metadata", "finalizers").GetListValue().GetValues()) > 0
 }
 
 // started says whether anything but the request is composed.
@@ -394,7 +399,8 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 		objects[name] = resource
 	}
 	for name, object := range objects {
-		if err := c.compose(name, object, isTrue(c.observed(name), "Ready")); err != nil {
+		ready := isTrue(c.observed(name), "Ready") && (name != composedKubeconfig || len(c.kubeconfig()) > 0)
+		if err := c.compose(name, object, ready); err != nil {
 			return err
 		}
 	}
@@ -452,20 +458,26 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	provisioned := c.provisioned(d.Rendered)
 	c.set(c.admitted(d, invalid), provisioned)
 	c.ready = provisioned.reason == reasonProvisioned
-	if kubeconfig := c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]; len(kubeconfig) > 0 {
+	if kubeconfig := c.kubeconfig(); len(kubeconfig) > 0 {
 		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
 	}
 	switch {
 	case !reflect.DeepEqual(before, c.status["quota"]):
 		c.ttl = c.input.Requeue.Changed.Duration
-	case !d.Record.SettledSince.IsZero():
+	case len(d.Record.Rolling) > 0:
+		// Others may wait for what is let go of.
 		c.ttl = c.input.SettleDelay.Duration
-	case !d.Admitted || !c.ready || len(d.Record.Rolling) > 0 || conditionOf(c.xr, "Responsive").status == "False":
+	case !d.Admitted || !c.ready || conditionOf(c.xr, "Responsive").status == "False":
 		c.ttl = c.input.Requeue.Pending.Duration
 	default:
 		c.ttl = c.input.Requeue.Steady.Duration
 	}
 	return nil
+}
+
+// kubeconfig of the cluster, empty until it has been read.
+func (c *clusterRun) kubeconfig() []byte {
+	return c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]
 }
 
 // admitted says whether the cluster may hold what it asks for, and if not, what is missing.

@@ -214,10 +214,17 @@ func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger
 		waiting[pageOf(w.Cluster)][w.Cluster] = waits{Needs: w.Need.Cluster(), Short: w.Short.Shortfall(), Reason: w.Reason}
 	}
 	for n := range pages {
-		data := map[string]any{"infraBlueprint": uid, "offers": offers[n], "waiting": waiting[n]}
 		key := fmt.Sprintf("page-%d", n)
 		if page := r.observed(key); s.Offered && page != nil {
-			data["waiting"] = value(page, "data", "waiting").GetStructValue().AsMap()
+			waiting[n] = value(page, "data", "waiting").GetStructValue().AsMap()
+		}
+		// Without what is empty: the API server prunes an applied map that became empty, and the next run would add it again.
+		data := map[string]any{"infraBlueprint": uid}
+		if len(offers[n]) > 0 {
+			data["offers"] = offers[n]
+		}
+		if len(waiting[n]) > 0 {
+			data["waiting"] = waiting[n]
 		}
 		page := mailbox(numberedPage(r.name(), n), r.name(), v1alpha1.MailboxPage, nil, data)
 		if err := r.compose(key, page, true); err != nil {
@@ -234,9 +241,8 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 	if s.Offered && observed != nil {
 		next.Queue = observed.Queue
 	}
-	usage := s.Usage(b.Limits)
 	for key, v := range map[string]any{
-		"ledger": next, "usage": usage, "buckets": s.Buckets(), "waiting": len(s.Queue),
+		"ledger": next, "usage": s.Usage(b.Limits), "buckets": s.Buckets(), "waiting": len(s.Queue),
 	} {
 		plain, err := encode(v)
 		if err != nil {
@@ -245,7 +251,8 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 		r.status[key] = plain
 	}
 	if over := s.Reserved().Minus(b.Limits).Positive(); over.IsZero() {
-		r.set(isMet(typeWithinQuota, reasonWithinQuota, fmt.Sprintf("reserved %s cpu, %s memory, %s disk", usage.CPU, usage.Memory, usage.Disk)))
+		// Without the amounts, which status.usage has: every change of a message is one more write.
+		r.set(isMet(typeWithinQuota, reasonWithinQuota, ""))
 	} else {
 		r.set(isFalse(typeWithinQuota, reasonOverQuota, "over by "+over.String()+": nothing is taken away, and nothing more is handed out until it fits again"))
 	}

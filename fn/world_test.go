@@ -443,6 +443,9 @@ func (w *world) provideObject(k id) {
 		w.drop(k)
 		return
 	}
+	if barrier || !watched || c != nil {
+		o = put(o, []any{"finalizer.managedresource.crossplane.io"}, "metadata", "finalizers")
+	}
 	switch {
 	case !watched:
 		if cluster, ok := strings.CutSuffix(cluster, "-kubeconfig"); ok {

@@ -18,6 +18,9 @@ func TestClaimBecomesReady(t *testing.T) {
 	t.Parallel()
 	offer(t, infra{name: "ready", cpu: 16})
 	dev := claim{team: "team-a", name: "dev", infra: "ready", nodes: 3}
+	if err := plane.AllowKubeconfigs(t.Context(), dev.team, "dev-kubeconfig"); err != nil {
+		t.Fatal(err)
+	}
 	team := submit(t, dev)
 	team.eventually(long, claims, dev.team, dev.name,
 		condition("Admitted", "True", "Admitted"), condition("Provisioned", "True", "Provisioned"),
@@ -25,6 +28,10 @@ func TestClaimBecomesReady(t *testing.T) {
 
 	name := composite(t, dev)
 	admin, rancher := as(t, stack.Admin), infrastructure(t)
+	kubeconfig := fieldOf(rancher.get(secrets, rancherNamespace, name+"-kubeconfig"), "data.value")
+	if got := fieldOf(team.get(secrets, dev.team, "dev-kubeconfig"), "data.kubeconfig"); got != kubeconfig || kubeconfig == "" {
+		t.Errorf("the connection secret of a claim that is ready does not hold the kubeconfig that Rancher made")
+	}
 	admin.eventually(soon, releases, "", name, field("status.atProvider.state", "deployed"), field("status.atProvider.version", "0.1.0"))
 	admin.eventually(soon, objects, "", name+"-barrier", condition("Ready", "True", ""))
 
@@ -40,15 +47,6 @@ func TestClaimBecomesReady(t *testing.T) {
 	}
 	if built := rancher.list(machines, rancherNamespace, provisioner.LabelCluster+"="+name); len(built) != 3 {
 		t.Errorf("there are %d machines, want 3", len(built))
-	}
-
-	if err := plane.AllowKubeconfigs(t.Context(), dev.team, "dev-kubeconfig"); err != nil {
-		t.Fatal(err)
-	}
-	secret := team.eventually(soon, secrets, dev.team, "dev-kubeconfig")
-	want := fieldOf(rancher.get(secrets, rancherNamespace, name+"-kubeconfig"), "data.value")
-	if got := fieldOf(secret, "data.kubeconfig"); got != want || want == "" {
-		t.Errorf("the team's connection secret does not hold the kubeconfig that Rancher made")
 	}
 
 	as(t, stack.Platform).eventually(soon, infras, "", "ready",
