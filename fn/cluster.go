@@ -37,7 +37,7 @@ type clusterRun struct {
 // terms are what a cluster knows of its InfraBlueprint.
 type terms struct {
 	infra  v1alpha1.InfraBlueprintSpec
-	limits ledger.Resources
+	policy ledger.Policy
 	offer  ledger.Offer
 	waits  *waits
 }
@@ -143,7 +143,7 @@ func (c *clusterRun) readSpec(name string, spec *structpb.Value) error {
 		return err
 	}
 	infra.Fields["spec"] = spec
-	c.infra, c.limits, err = c.readInfra(infra)
+	c.infra, c.policy, err = c.readInfra(infra)
 	return err
 }
 
@@ -167,7 +167,7 @@ func (c *clusterRun) readLedger(in *structpb.Value) error {
 	}
 	for _, q := range api.Queue {
 		if q.Cluster == c.name() {
-			c.waits = &waits{Needs: q.Needs, Short: q.Short, Reason: q.Reason}
+			c.waits = &waits{Needs: q.Needs, Short: q.Short, OfNamespace: q.OfNamespace, Reason: q.Reason}
 		}
 	}
 	return nil
@@ -355,7 +355,7 @@ func (c *clusterRun) claim() string {
 // post the request, a copy of the observed record.
 func (c *clusterRun) post(d ledger.Decision) error {
 	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, ledger.Request{
-		Cluster: c.name(), Claim: c.claim(), Created: timestamp(c.xr, "metadata", "creationTimestamp"),
+		Cluster: c.name(), Claim: c.claim(), Priority: c.spec.Priority, Created: timestamp(c.xr, "metadata", "creationTimestamp"),
 		Need: d.Need, Keeps: d.Keeps, Fence: c.record.Fence, Provisioned: c.seen(),
 	}), true)
 }
@@ -492,18 +492,42 @@ func (c *clusterRun) admitted(d ledger.Decision, invalid error) condition {
 		return isFalse(typeAdmitted, reasonInvalidSpec, invalid.Error()+keeps)
 	case d.Admitted:
 		return isMet(typeAdmitted, reasonAdmitted, fmt.Sprintf("keeps %s of InfraBlueprint %q", d.Record.Keeps, infra))
-	case !d.Need.Within(c.limits):
-		return isFalse(typeAdmitted, ledger.ReasonNeverFits,
-			fmt.Sprintf("%s; InfraBlueprint %q can never admit it%s", ledger.Excess(d.Need, c.limits), infra, keeps))
 	}
-	if c.waits != nil && c.waits.Needs == d.Need.Cluster() {
-		short, errs := ledger.ParseShortfall(field.NewPath("short"), c.waits.Short)
-		if len(errs) == 0 && !short.IsZero() {
-			return isFalse(typeAdmitted, c.waits.Reason,
-				fmt.Sprintf("%s; it is admitted as soon as InfraBlueprint %q has that free%s", ledger.Refusal(d.Need, short, c.limits), infra, keeps))
-		}
+	if reason, message := c.waitsFor(d); reason != "" {
+		return isFalse(typeAdmitted, reason, message+keeps)
 	}
 	return isFalse(typeAdmitted, reasonAwaitingAdmission, fmt.Sprintf("needs %s; InfraBlueprint %q has not answered yet%s", d.Need, infra, keeps))
+}
+
+// waitsFor says why quota is refused, as far as the terms and the page tell.
+func (c *clusterRun) waitsFor(d ledger.Decision) (reason, message string) {
+	infra, namespace := c.spec.InfraBlueprintRef.Name, ledger.Request{Claim: c.claim()}.Namespace()
+	rule, allowed := c.policy.Rule(namespace)
+	most, growth := c.policy.Most(), d.Need.Growth(d.Keeps)
+	switch {
+	case !allowed:
+		return ledger.ReasonNamespaceNotAllowed, fmt.Sprintf("namespace %q may not take from InfraBlueprint %q; ask the platform team", namespace, infra)
+	case !growth.Within(most) && c.policy.SurgeReserve.IsZero():
+		return ledger.ReasonNeverFits, fmt.Sprintf("%s; InfraBlueprint %q can never admit it", ledger.Excess(growth, most, "the whole quota is"), infra)
+	case !growth.Within(most):
+		return ledger.ReasonNeverFits, fmt.Sprintf("%s; InfraBlueprint %q can never admit it", ledger.Excess(growth, most, "all that is handed out is"), infra)
+	case !growth.Within(rule.Limits):
+		return ledger.ReasonNeverFits, fmt.Sprintf("%s; InfraBlueprint %q can never admit it",
+			ledger.Excess(growth, rule.Limits, fmt.Sprintf("all that namespace %q may have is", namespace)), infra)
+	case c.waits == nil || c.waits.Needs != d.Need.Cluster() || c.waits.Reason != ledger.ReasonQuotaExceeded:
+		return "", ""
+	}
+	short, errs := ledger.ParseShortfall(field.NewPath("short"), c.waits.Short)
+	switch {
+	case len(errs) > 0:
+		return "", ""
+	case short.IsZero():
+		return c.waits.Reason, fmt.Sprintf("needs %s; it waits for its turn, since InfraBlueprint %q admits in strict order", d.Need, infra)
+	case c.waits.OfNamespace:
+		return c.waits.Reason, fmt.Sprintf("%s; it is admitted as soon as the other clusters of namespace %q leave that free",
+			ledger.Refusal(d.Need, short, rule.Limits), namespace)
+	}
+	return c.waits.Reason, fmt.Sprintf("%s; it is admitted as soon as InfraBlueprint %q has that free", ledger.Refusal(d.Need, short, c.policy.Limits), infra)
 }
 
 // building is the message of a cluster of which Rancher says nothing. It is one for several stages: each change of a

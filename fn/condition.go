@@ -13,6 +13,7 @@ const (
 	typeProvisioned   = "Provisioned"
 	typeWithinQuota   = "WithinQuota"
 	typeProviderReady = "ProviderReady"
+	typeReleaseStuck  = "ReleaseStuck"
 )
 
 // Condition reasons.
@@ -28,6 +29,8 @@ const (
 	reasonClusterLost            = "ClusterLost"
 	reasonWithinQuota            = "WithinQuota"
 	reasonOverQuota              = "OverQuota"
+	reasonNoneStuck              = "NoneStuck"
+	reasonDeletionStuck          = "DeletionStuck"
 	reasonPreflightPending       = "PreflightPending"
 	reasonBlueprintNotFound      = "BlueprintNotFound"
 	reasonInternalError          = "InternalError"
@@ -40,7 +43,7 @@ func conditionTypes(kind string) []string {
 	case v1alpha1.KindXClusterBlueprint, v1alpha1.KindClusterBlueprint:
 		return []string{typeAdmitted, typeProvisioned}
 	case v1alpha1.KindInfraBlueprint:
-		return []string{typeWithinQuota, typeProviderReady}
+		return []string{typeWithinQuota, typeReleaseStuck, typeProviderReady}
 	}
 	return []string{typeProviderReady}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/crossplane/function-sdk-go/logging"
@@ -162,7 +163,7 @@ func (r *run) complete() error {
 	for _, name := range slices.Sorted(maps.Keys(r.req.GetObserved().GetResources())) {
 		_, mine := r.resources[name]
 		_, others := r.req.GetDesired().GetResources()[name]
-		if !mine && !others {
+		if !mine && !others && !strings.HasPrefix(name, usagePrefix) {
 			return fmt.Errorf("cannot go on without composed resource %q: it exists, and would be deleted. "+
 				"If it belongs to another provider, restore spec.providerRef of the InfraBlueprint", name)
 		}

@@ -32,44 +32,55 @@ const (
 // clusters read of it: the terms, and pages with the offers that the observed, committed ledger holds.
 func (r *run) accountant() error {
 	r.carry("ledger", "usage", "buckets", "waiting")
-	spec, limits, err := r.readInfra(r.xr)
+	spec, policy, err := r.readInfra(r.xr)
 	if err != nil {
-		r.set(isUnknown(typeWithinQuota, reasonInvalidSpec, err.Error()), isUnknown(typeProviderReady, reasonInvalidSpec, err.Error()))
+		for _, conditionType := range conditionTypes(v1alpha1.KindInfraBlueprint) {
+			r.set(isUnknown(conditionType, reasonInvalidSpec, err.Error()))
+		}
 		return err
 	}
 	r.providerReady(spec)
-	books, observed, err := r.books(limits)
+	books, observed, err := r.books(policy)
 	if r.need.unresolved {
 		return nil
 	}
 	if err != nil {
-		r.set(isUnknown(typeWithinQuota, reasonInvalidSpec, err.Error()))
+		r.set(isUnknown(typeWithinQuota, reasonInvalidSpec, err.Error()), isUnknown(typeReleaseStuck, reasonInvalidSpec, err.Error()))
 		return err
 	}
 	settled := ledger.Settle(books)
 	if err := r.publish(spec, books, settled); err != nil {
 		return err
 	}
+	// The first time in the run after something was reserved: a change of what is composed fails the write of the status.
+	if r.protects() && len(settled.Ledger.Grants) > 0 || books.Ledger != nil && len(books.Ledger.Grants) > 0 {
+		if err := r.protect(spec); err != nil {
+			return err
+		}
+	}
 	return r.reportLedger(books, observed, settled)
 }
 
 // readInfra reads the spec of an InfraBlueprint.
-func (r *run) readInfra(infra *structpb.Struct) (v1alpha1.InfraBlueprintSpec, ledger.Resources, error) {
+func (r *run) readInfra(infra *structpb.Struct) (v1alpha1.InfraBlueprintSpec, ledger.Policy, error) {
 	spec := v1alpha1.InfraBlueprintSpec{}
 	name := text(infra, "metadata", "name")
 	if err := decode(value(infra, "spec"), &spec); err != nil {
-		return spec, ledger.Resources{}, fmt.Errorf("InfraBlueprint %q: cannot read spec: %w", name, err)
+		return spec, ledger.Policy{}, fmt.Errorf("InfraBlueprint %q: cannot read spec: %w", name, err)
 	}
 	spec.Default()
 	path := field.NewPath("spec")
-	limits, errs := ledger.Limits(path.Child("quota"), spec.Quota)
+	policy, errs := ledger.ParsePolicy(path, spec)
+	if name == "" {
+		errs = append(errs, field.Required(field.NewPath("metadata", "name"), "an InfraBlueprint has a name"))
+	}
 	if spec.Credentials.RancherProviderConfigRef.Name == "" {
 		errs = append(errs, field.Required(path.Child("credentials", "rancherProviderConfigRef", "name"), "names the ProviderConfigs that reach Rancher"))
 	}
 	if len(errs) > 0 {
-		return spec, limits, fmt.Errorf("InfraBlueprint %q: %w", name, errs.ToAggregate())
+		return spec, policy, fmt.Errorf("InfraBlueprint %q: %w", name, errs.ToAggregate())
 	}
-	return spec, limits, nil
+	return spec, policy, nil
 }
 
 // providerReady says whether the provider blueprint is there and can be read.
@@ -90,10 +101,11 @@ func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) {
 }
 
 // books are what the accountant sees, together with the observed ledger as it stands in the status.
-func (r *run) books(limits ledger.Resources) (ledger.Books, *v1alpha1.Ledger, error) {
+func (r *run) books(policy ledger.Policy) (ledger.Books, *v1alpha1.Ledger, error) {
 	b := ledger.Books{
-		Limits: limits, Now: r.now, Evidence: map[string]ledger.Evidence{},
+		Policy: policy, Now: r.now, Evidence: map[string]ledger.Evidence{},
 		Quarantine: r.input.Quarantine.Duration, UnprovisionedQuarantine: r.input.UnprovisionedQuarantine.Duration,
+		StuckAfter: r.input.StuckAfter.Duration,
 	}
 	labels := map[string]string{v1alpha1.LabelInfraBlueprint: r.name()}
 	for _, found := range r.need.labelled("requests", environmentConfig, with(labels, v1alpha1.LabelMailbox, v1alpha1.MailboxRequest)) {
@@ -173,6 +185,9 @@ func readEvidence(release, barrier *structpb.Struct) (ledger.Evidence, error) {
 		if found == nil {
 			continue
 		}
+		if at := timestamp(found, "metadata", "deletionTimestamp"); e.DeletedAt.IsZero() || !at.IsZero() && at.Before(e.DeletedAt) {
+			e.DeletedAt = at
+		}
 		holds, err := readHolds(found)
 		if err != nil {
 			return e, err
@@ -211,7 +226,9 @@ func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger
 		}
 	}
 	for _, w := range s.Queue {
-		waiting[pageOf(w.Cluster)][w.Cluster] = waits{Needs: w.Need.Cluster(), Short: w.Short.Shortfall(), Reason: w.Reason}
+		waiting[pageOf(w.Cluster)][w.Cluster] = waits{
+			Needs: w.Need.Cluster(), Short: w.Short.Shortfall(), OfNamespace: w.OfNamespace, Reason: w.Reason,
+		}
 	}
 	for n := range pages {
 		key := fmt.Sprintf("page-%d", n)
@@ -256,6 +273,11 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 	} else {
 		r.set(isFalse(typeWithinQuota, reasonOverQuota, "over by "+over.String()+": nothing is taken away, and nothing more is handed out until it fits again"))
 	}
+	if len(s.Stuck) == 0 {
+		r.set(isFalse(typeReleaseStuck, reasonNoneStuck, ""))
+	} else {
+		r.set(isMet(typeReleaseStuck, reasonDeletionStuck, stuck(s.Stuck)))
+	}
 	r.ready = true
 	switch {
 	case !reflect.DeepEqual(r.status["ledger"], value(r.xr, "status", "ledger").AsInterface()):
@@ -270,6 +292,16 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 		r.ttl = idleUnwatched
 	}
 	return nil
+}
+
+// stuck says which deletions take too long, and where to look.
+func stuck(clusters []ledger.Stuck) string {
+	parts := make([]string, len(clusters))
+	for i, c := range clusters {
+		parts[i] = fmt.Sprintf("%s since %s", c.Cluster, c.Since.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("their quota is held until they are gone: %s; look at the Release and the barrier of that name, and at the machines in Rancher",
+		strings.Join(parts, ", "))
 }
 
 // carry fields of the observed status, until the run replaces them: a status field that is left out is removed.

@@ -56,6 +56,9 @@ func requestMailbox(infra string, r ledger.Request) map[string]any {
 	if r.Claim != "" {
 		data["claim"] = r.Claim
 	}
+	if r.Priority != 0 {
+		data["priority"] = r.Priority
+	}
 	if !r.Created.IsZero() {
 		data["created"] = r.Created.UTC().Format(time.RFC3339)
 	}
@@ -69,6 +72,7 @@ func readRequest(in *structpb.Struct) ledger.Request {
 		Cluster:     strings.TrimPrefix(text(in, "metadata", "name"), requestPrefix),
 		Claim:       text(in, "data", "claim"),
 		Created:     timestamp(in, "data", "created"),
+		Priority:    integer(in, "data", "priority"),
 		Fence:       integer(in, "data", "fence"),
 		Provisioned: value(in, "data", "provisioned").GetBoolValue(),
 	}
@@ -106,7 +110,8 @@ func readOffers(page *structpb.Struct) (map[string]ledger.Offer, error) {
 
 // waits says why a cluster waits, as of the last look at its request.
 type waits struct {
-	Needs  v1alpha1.ClusterResources `json:"needs"`
-	Short  v1alpha1.Shortfall        `json:"short"`
-	Reason string                    `json:"reason"`
+	Needs       v1alpha1.ClusterResources `json:"needs"`
+	Short       v1alpha1.Shortfall        `json:"short,omitzero"`
+	OfNamespace bool                      `json:"ofNamespace,omitempty"`
+	Reason      string                    `json:"reason"`
 }

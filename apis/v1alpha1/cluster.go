@@ -50,6 +50,13 @@ type ClusterBlueprintSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.exists(p, 'worker' in p.roles)",message="at least one pool needs the role worker"
 	// +kubebuilder:validation:XValidation:rule="!self.exists(p, 'etcd' in p.roles) || self.map(p, 'etcd' in p.roles ? p.count : 0).sum() % 2 == 1",message="the pools with the role etcd must have an odd number of nodes together (1, 3, 5): an even number survives no more failures"
 	Pools []Pool `json:"pools"`
+
+	// Priority of the cluster among those that wait for quota; a higher one comes first. The platform team bounds what
+	// counts of it for each namespace.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Priority int64 `json:"priority,omitempty"`
 }
 
 // InfraBlueprintReference names an InfraBlueprint.

@@ -34,6 +34,16 @@ type InfraBlueprintSpec struct {
 	ProviderRef ProviderReference `json:"providerRef"`
 	// Quota is the most that all clusters together may take.
 	Quota Quota `json:"quota"`
+	// QueueingStrategy says whether a cluster that fits may be admitted before one that waits in front of it:
+	// BestEffortFIFO (the default) lets it pass, StrictFIFO does not. Clusters wait in the order of their priority, then of
+	// their creation. One that can never fit, is not allowed or is held by the quota of its namespace blocks nobody.
+	// +kubebuilder:default=BestEffortFIFO
+	// +optional
+	QueueingStrategy QueueingStrategy `json:"queueingStrategy,omitempty"`
+	// Access says which namespaces may claim clusters, and how much. When it is left out every namespace may, with
+	// priority 0. Clusters of a namespace that loses its access stay as they are; they may shrink and go, not grow.
+	// +optional
+	Access *Access `json:"access,omitempty"`
 	// Credentials by reference; this API holds no secrets.
 	Credentials Credentials `json:"credentials"`
 	// Rancher says where the clusters are registered.
@@ -78,6 +88,72 @@ type Quota struct {
 	// +optional
 	Nodes *int64 `json:"nodes,omitempty"`
 	// Clusters is a number of clusters. Unlimited when left out.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Clusters *int64 `json:"clusters,omitempty"`
+	// SurgeReserve is kept free of the quota: room for the machines that a rolling update adds before it removes others.
+	// Nothing when left out.
+	// +optional
+	SurgeReserve *ClusterResources `json:"surgeReserve,omitempty"`
+}
+
+// QueueingStrategy is the order in which clusters that wait are admitted.
+//
+// +kubebuilder:validation:Enum=BestEffortFIFO;StrictFIFO
+type QueueingStrategy string
+
+// Queueing strategies.
+const (
+	BestEffortFIFO QueueingStrategy = "BestEffortFIFO"
+	StrictFIFO     QueueingStrategy = "StrictFIFO"
+)
+
+// Access says who may claim clusters.
+type Access struct {
+	// Namespaces that may claim clusters. The rule that names a namespace wins over patterns, a longer pattern over a
+	// shorter one.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=500
+	// +listType=map
+	// +listMapKey=name
+	Namespaces []NamespaceRule `json:"namespaces"`
+}
+
+// NamespaceRule says what the clusters of a namespace may take.
+type NamespaceRule struct {
+	// Name of a namespace, or a pattern of names in which * stands for any characters, such as team-*.
+	// +kubebuilder:validation:Pattern=`^[a-z0-9*]([-a-z0-9*]*[a-z0-9*])?$`
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// Quota is the most that the clusters of one such namespace may take together, within the quota of the InfraBlueprint.
+	// What is left out is not limited further.
+	// +optional
+	Quota *NamespaceQuota `json:"quota,omitempty"`
+	// MaxPriority is the highest priority that counts of what claims of such a namespace ask for.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	MaxPriority int64 `json:"maxPriority,omitempty"`
+}
+
+// NamespaceQuota is the most that one namespace may take.
+type NamespaceQuota struct {
+	// CPU in virtual cpus.
+	// +optional
+	CPU Quantity `json:"cpu,omitempty"`
+	// Memory in bytes.
+	// +optional
+	Memory Quantity `json:"memory,omitempty"`
+	// Disk in bytes.
+	// +optional
+	Disk Quantity `json:"disk,omitempty"`
+	// Nodes is a number of machines.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	Nodes *int64 `json:"nodes,omitempty"`
+	// Clusters is a number of clusters.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -181,7 +257,7 @@ type Buckets struct {
 	Pending ClusterResources `json:"pending"`
 	// Releasing is held for clusters that were deleted, until nothing of them is left.
 	Releasing ClusterResources `json:"releasing"`
-	// Free to be handed out.
+	// Free to be handed out; the surge reserve is not.
 	Free ClusterResources `json:"free"`
 }
 
@@ -230,11 +306,17 @@ type QueuedCluster struct {
 	// Claim is namespace/name of the ClusterBlueprint.
 	// +optional
 	Claim string `json:"claim,omitempty"`
+	// Priority that counts.
+	// +optional
+	Priority int64 `json:"priority,omitempty"`
 	// Needs is what the cluster asks for altogether.
 	Needs ClusterResources `json:"needs"`
 	// Short is what is missing of it.
 	Short Shortfall `json:"short"`
-	// Reason it waits: QuotaExceeded or NeverFits.
+	// OfNamespace says that it is missing of what the namespace may take.
+	// +optional
+	OfNamespace bool `json:"ofNamespace,omitempty"`
+	// Reason it waits: QuotaExceeded, NeverFits or NamespaceNotAllowed.
 	Reason string `json:"reason"`
 }
 

@@ -19,6 +19,7 @@ func (in *Input) Default() {
 		&in.Quarantine:              time.Minute,
 		&in.UnprovisionedQuarantine: 15 * time.Minute,
 		&in.SettleDelay:             10 * time.Second,
+		&in.StuckAfter:              30 * time.Minute,
 		&in.Requeue.Changed:         time.Second,
 		&in.Requeue.Open:            2 * time.Second,
 		&in.Requeue.Pending:         20 * time.Second,

@@ -37,6 +37,10 @@ type Input struct {
 	// is let go of. 10s when left out.
 	// +optional
 	SettleDelay metav1.Duration `json:"settleDelay,omitempty"`
+	// StuckAfter is how long the deletion of a cluster may take before the InfraBlueprint says that it is stuck. 30m when
+	// left out: Rancher tries three times, for up to ten minutes each, to remove a machine.
+	// +optional
+	StuckAfter metav1.Duration `json:"stuckAfter,omitempty"`
 	// Requeue sets how often Crossplane runs the function when no event does.
 	// +optional
 	Requeue Requeue `json:"requeue,omitempty"`

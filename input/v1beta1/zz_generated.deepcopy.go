@@ -17,6 +17,7 @@ func (in *Input) DeepCopyInto(out *Input) {
 	out.Quarantine = in.Quarantine
 	out.UnprovisionedQuarantine = in.UnprovisionedQuarantine
 	out.SettleDelay = in.SettleDelay
+	out.StuckAfter = in.StuckAfter
 	out.Requeue = in.Requeue
 }
 

@@ -82,7 +82,8 @@ func Queue(waiting []Waiting) []v1alpha1.QueuedCluster {
 	var out []v1alpha1.QueuedCluster
 	for _, w := range waiting[:min(len(waiting), queueLength)] {
 		out = append(out, v1alpha1.QueuedCluster{
-			Cluster: w.Cluster, Claim: w.Claim, Needs: w.Need.Cluster(), Short: w.Short.Shortfall(), Reason: w.Reason,
+			Cluster: w.Cluster, Claim: w.Claim, Priority: w.Priority, Needs: w.Need.Cluster(), Short: w.Short.Shortfall(),
+			OfNamespace: w.OfNamespace, Reason: w.Reason,
 		})
 	}
 	return out

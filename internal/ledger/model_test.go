@@ -331,7 +331,7 @@ func (m *model) settle(k settleKey) int16 {
 		return id
 	}
 	b := Books{
-		Ledger: m.ledgers.vals[k.ledger], Limits: modelQuotas[k.quota], Evidence: map[string]Evidence{}, Now: modelEpoch,
+		Ledger: m.ledgers.vals[k.ledger], Policy: Policy{Limits: modelQuotas[k.quota]}, Evidence: map[string]Evidence{}, Now: modelEpoch,
 		Quarantine: time.Second, UnprovisionedQuarantine: time.Second,
 	}
 	if k.later {

@@ -69,12 +69,13 @@ func Refusal(need, short, limits Resources) string {
 	return "needs " + strings.Join(parts, ", and ")
 }
 
-// Excess says which dimensions of a need the whole quota could not hold.
-func Excess(need, limits Resources) string {
+// Excess says which dimensions of a need exceed what can be had at all, such as "needs 96 cpu, the whole quota is 64". The
+// limit is introduced by words of the caller.
+func Excess(need, limits Resources, limitIs string) string {
 	var parts []string
 	for d := range dimensions {
 		if need[d] > limits[d] {
-			parts = append(parts, fmt.Sprintf("%s %s, the whole quota is %s", d.Show(need[d]), d.noun(need[d]), d.Show(limits[d])))
+			parts = append(parts, fmt.Sprintf("%s %s, %s %s", d.Show(need[d]), d.noun(need[d]), limitIs, d.Show(limits[d])))
 		}
 	}
 	return "needs " + strings.Join(parts, ", and ")

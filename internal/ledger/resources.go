@@ -109,6 +109,16 @@ func (r Resources) Within(limit Resources) bool {
 	return true
 }
 
+// Growth is what a need is in the dimensions in which it exceeds what is held already, and zero in the others.
+func (r Resources) Growth(held Resources) Resources {
+	for d := range r {
+		if r[d] <= held[d] {
+			r[d] = 0
+		}
+	}
+	return r
+}
+
 // IsZero says whether nothing is held.
 func (r Resources) IsZero() bool {
 	return r == Resources{}
@@ -156,25 +166,6 @@ func parse(path *field.Path, q v1alpha1.Quantity, scale resource.Scale, want str
 		return 0, field.Invalid(path, string(q), "must be "+want)
 	}
 	return v, nil
-}
-
-// Limits reads a quota. Dimensions that it leaves out are Unlimited.
-func Limits(path *field.Path, q v1alpha1.Quota) (Resources, field.ErrorList) {
-	r, errs := parseNode(path, v1alpha1.NodeResources{CPU: q.CPU, Memory: q.Memory, Disk: q.Disk})
-	r[Nodes], r[Clusters] = Unlimited, Unlimited
-	for _, count := range []struct {
-		dimension Dimension
-		limit     *int64
-	}{{Nodes, q.Nodes}, {Clusters, q.Clusters}} {
-		if count.limit == nil {
-			continue
-		}
-		if *count.limit < 0 {
-			errs = append(errs, field.Invalid(path.Child(count.dimension.String()), *count.limit, "must not be negative"))
-		}
-		r[count.dimension] = *count.limit
-	}
-	return r, errs
 }
 
 // ParseNode reads what one node takes: cpus, memory, disk and one machine.

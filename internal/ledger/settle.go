@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
 // Reasons why a cluster waits.
 const (
-	ReasonQuotaExceeded = "QuotaExceeded"
-	ReasonNeverFits     = "NeverFits"
+	ReasonQuotaExceeded       = "QuotaExceeded"
+	ReasonNeverFits           = "NeverFits"
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 )
 
 // Ledger says what is reserved for which cluster. The InfraBlueprint is the only writer of it.
@@ -44,6 +44,8 @@ type Request struct {
 	// Claim is namespace/name.
 	Claim   string
 	Created time.Time
+	// Priority that is asked for.
+	Priority int64
 	// Need is what the cluster must keep to become what is wanted.
 	Need Resources
 	// Keeps is what the cluster keeps, at least what its Release holds.
@@ -56,20 +58,24 @@ type Request struct {
 	Unreadable bool
 }
 
+// Namespace of the claim, empty where there is no claim.
+func (r Request) Namespace() string { return namespaceOf(r.Claim) }
+
 // Evidence of a cluster whose request is gone.
 type Evidence struct {
 	// Release and Barrier say whether they are seen.
 	Release, Barrier bool
 	// Holds is the most that they say they hold.
 	Holds Resources
+	// DeletedAt is when the first of them was asked to go; zero when none was.
+	DeletedAt time.Time
 }
 
 // Books are what the accountant sees when it runs.
 type Books struct {
 	// Ledger is the observed one; nil when there is none, after a restore for example.
 	Ledger *Ledger
-	// Limits of the quota.
-	Limits Resources
+	Policy
 	// Requests labelled with the InfraBlueprint.
 	Requests []Request
 	// Evidence by cluster, of every cluster that has no request: of those in the ledger, or of all when there is no
@@ -83,15 +89,26 @@ type Books struct {
 	Quarantine time.Duration
 	// UnprovisionedQuarantine is the same for a cluster that the provider was never seen to hold.
 	UnprovisionedQuarantine time.Duration
+	// StuckAfter is how long a deletion may take before it is called stuck.
+	StuckAfter time.Duration
 }
 
 // Waiting is a cluster that waits for quota.
 type Waiting struct {
 	Request
-	// Short is what is missing.
+	// Short is what is missing. Nothing is where only the turn of others is waited for.
 	Short Resources
-	// Reason is ReasonQuotaExceeded or ReasonNeverFits.
+	// OfNamespace says that it is missing of what the namespace may take.
+	OfNamespace bool
+	// Reason is ReasonQuotaExceeded, ReasonNeverFits or ReasonNamespaceNotAllowed.
 	Reason string
+}
+
+// Stuck is a cluster whose deletion takes too long.
+type Stuck struct {
+	Cluster string
+	// Since is when it was asked to go.
+	Since time.Time
 }
 
 // Settlement is the outcome of an accountant's run.
@@ -102,8 +119,11 @@ type Settlement struct {
 	Offered bool
 	// Queue of the clusters that wait, in order.
 	Queue []Waiting
-	// Used, Pending and Releasing are what is reserved; Free is the rest, negative when the quota was cut below it.
+	// Used, Pending and Releasing are what is reserved; Free is the rest without the surge reserve, negative when the quota
+	// was cut below it.
 	Used, Pending, Releasing, Free Resources
+	// Stuck deletions, sorted by cluster.
+	Stuck []Stuck
 }
 
 // Reserved is everything that cannot be offered.
@@ -173,6 +193,9 @@ func Settle(b Books) Settlement {
 				g = Grant{}
 			}
 			out.Releasing = out.Releasing.Plus(g.Amount)
+			if at := b.Evidence[c].DeletedAt; !at.IsZero() && b.Now.Sub(at) >= b.StuckAfter {
+				out.Stuck = append(out.Stuck, Stuck{Cluster: c, Since: at})
+			}
 		}
 		if g.Amount.IsZero() {
 			delete(grants, c)
@@ -180,25 +203,30 @@ func Settle(b Books) Settlement {
 		}
 		grants[c] = g
 	}
-	out.Free = b.Limits.Minus(out.Reserved())
+	out.Free = b.Most().Minus(out.Reserved())
+	taken := map[string]Resources{}
+	for c, g := range grants {
+		namespace := namespaceOf(cmp.Or(requests[c].Claim, g.Claim))
+		taken[namespace] = taken[namespace].Plus(g.Amount)
+	}
 
-	for _, r := range inOrder(b.Requests) {
+	blocked := false
+	for _, r := range b.inOrder(b.Requests) {
 		g := grants[r.Cluster]
 		if r.Unreadable || open[r.Cluster] || r.Need.Within(g.Amount) {
 			continue
 		}
 		more := r.Need.Minus(g.Amount).Positive()
-		if short := more.shortOf(out.Free); !short.IsZero() {
-			w := Waiting{Request: r, Short: short, Reason: ReasonQuotaExceeded}
-			if !r.Need.Within(b.Limits) {
-				w.Reason = ReasonNeverFits
-			}
+		if w := b.waits(r, g.Amount, taken[r.Namespace()], out.Free, blocked); w.Reason != "" {
+			// Only one that is next, and will fit once others have left, is worth keeping free for.
+			blocked = blocked || b.StrictFIFO && w.Reason == ReasonQuotaExceeded && !w.OfNamespace
 			out.Queue = append(out.Queue, w)
 			continue
 		}
 		out.Ledger.Revision++
 		out.Offered = true
 		out.Free = out.Free.Minus(more)
+		taken[r.Namespace()] = taken[r.Namespace()].Plus(more)
 		out.Pending = out.Pending.Plus(more)
 		g.Cluster, g.Claim, g.Provisioned = r.Cluster, r.Claim, g.Provisioned || r.Provisioned
 		g.Amount, g.Revision = g.Amount.Plus(more), out.Ledger.Revision
@@ -208,6 +236,26 @@ func Settle(b Books) Settlement {
 		out.Ledger.Grants = append(out.Ledger.Grants, grants[c])
 	}
 	return out
+}
+
+// waits says why a cluster that holds something must wait for what it needs. It has no reason if it must not.
+func (p Policy) waits(r Request, held, taken, free Resources, blocked bool) Waiting {
+	w := Waiting{Request: r}
+	rule, allowed := p.Rule(r.Namespace())
+	growth, more := r.Need.Growth(held), r.Need.Minus(held).Positive()
+	switch short, own := more.shortOf(free), more.shortOf(rule.Limits.Minus(taken)); {
+	case !allowed:
+		w.Reason = ReasonNamespaceNotAllowed
+	case !growth.Within(p.Most()):
+		w.Reason, w.Short = ReasonNeverFits, short
+	case !growth.Within(rule.Limits):
+		w.Reason, w.Short, w.OfNamespace = ReasonNeverFits, own, true
+	case !own.IsZero():
+		w.Reason, w.Short, w.OfNamespace = ReasonQuotaExceeded, own, true
+	case !short.IsZero() || blocked:
+		w.Reason, w.Short = ReasonQuotaExceeded, short
+	}
+	return w
 }
 
 // reserve for a cluster whose request is seen: what it keeps, and an offer that it has not answered.
@@ -279,14 +327,5 @@ func byCluster(requests []Request) map[string]Request {
 	for _, r := range requests {
 		out[r.Cluster] = r
 	}
-	return out
-}
-
-// inOrder sorts requests by creation, then by name.
-func inOrder(requests []Request) []Request {
-	out := slices.Clone(requests)
-	slices.SortFunc(out, func(a, b Request) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Cluster, b.Cluster))
-	})
 	return out
 }

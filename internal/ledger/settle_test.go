@@ -25,6 +25,15 @@ func TestSettle(t *testing.T) {
 		return limits.Minus(used)
 	}
 
+	prioritised := func(r Request, priority int64) Request {
+		r.Priority = priority
+		return r
+	}
+	claimed := func(r Request, claim string) Request {
+		r.Claim = claim
+		return r
+	}
+
 	cases := map[string]struct {
 		reason string
 		books  Books
@@ -88,7 +97,7 @@ func TestSettle(t *testing.T) {
 			reason: "Only a dimension that grows must be free: memory is over after a cut of the quota, cpu is not.",
 			books: Books{
 				Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4)}},
-				Limits: Resources{CPU: 64000, Memory: gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: Unlimited},
+				Policy: Policy{Limits: Resources{CPU: 64000, Memory: gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: Unlimited}},
 				Requests: []Request{func() Request {
 					r := request("a", 3, 3, 4)
 					r.Need[CPU] += 4000
@@ -108,7 +117,7 @@ func TestSettle(t *testing.T) {
 			reason: "The number of clusters is a limit like every other.",
 			books: Books{
 				Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 1, 4)}},
-				Limits: Resources{CPU: 64000, Memory: 256 * gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: 1}, Requests: []Request{request("a", 1, 1, 4), request("b", 0, 1, 0)},
+				Policy: Policy{Limits: Resources{CPU: 64000, Memory: 256 * gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: 1}}, Requests: []Request{request("a", 1, 1, 4), request("b", 0, 1, 0)},
 			},
 			want: Settlement{
 				Ledger: Ledger{Revision: 4, Grants: []Grant{grant("a", 1, 4)}}, Used: cluster(1, 4),
@@ -190,13 +199,140 @@ func TestSettle(t *testing.T) {
 		"OverQuota": {
 			reason: "A cut of the quota takes nothing away and offers nothing.",
 			books: Books{
-				Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4)}}, Limits: Resources{CPU: 4000, Memory: 256 * gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: Unlimited},
+				Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4)}}, Policy: Policy{Limits: Resources{CPU: 4000, Memory: 256 * gib, Disk: 640 * gib, Nodes: Unlimited, Clusters: Unlimited}},
 				Requests: []Request{request("a", 3, 3, 4), request("b", 0, 1, 0)},
 			},
 			want: Settlement{
 				Ledger: Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4)}}, Used: cluster(3, 4),
 				Free:  Resources{CPU: -8000, Memory: 208 * gib, Disk: 520 * gib, Nodes: Unlimited, Clusters: Unlimited},
 				Queue: []Waiting{{Request: request("b", 0, 1, 0), Short: Resources{CPU: 12000}, Reason: ReasonQuotaExceeded}},
+			},
+		},
+		"Priority": {
+			reason: "A higher priority comes first, up to what counts in its namespace; then creation decides.",
+			books: Books{
+				Ledger: &Ledger{Revision: 4}, Policy: Policy{Limits: limits, Access: []NamespaceRule{{Name: "*", Limits: unlimited(), MaxPriority: 10}}},
+				Requests: []Request{request("a", 0, 6, 0), prioritised(request("b", 0, 6, 0), 10), prioritised(request("c", 0, 6, 0), 900)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 6, Grants: []Grant{grant("b", 6, 5), grant("c", 6, 6)}}, Offered: true,
+				Pending: Resources{CPU: 48000, Memory: 192 * gib, Disk: 480 * gib, Nodes: 12, Clusters: 2}, Free: left(12, 2),
+				Queue: []Waiting{{Request: request("a", 0, 6, 0), Short: Resources{CPU: 8000, Memory: 32 * gib, Disk: 80 * gib}, Reason: ReasonQuotaExceeded}},
+			},
+		},
+		"PriorityWithoutRules": {
+			reason: "Where the platform team says nothing, nobody comes first by asking for it.",
+			books: Books{
+				Ledger: &Ledger{Revision: 4}, Requests: []Request{request("a", 0, 9, 0), prioritised(request("b", 0, 9, 0), 1000)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 5, Grants: []Grant{grant("a", 9, 5)}}, Offered: true, Pending: cluster(9, 4), Free: left(9, 1),
+				Queue: []Waiting{{Request: request("b", 0, 9, 0), Short: Resources{CPU: 8000, Memory: 32 * gib, Disk: 80 * gib}, Reason: ReasonQuotaExceeded}},
+			},
+		},
+		"StrictFIFO": {
+			reason: "Nobody passes a cluster that waits for quota, and who only waits for its turn is short of nothing.",
+			books: Books{
+				Policy: Policy{Limits: limits, StrictFIFO: true}, Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 10, 4)}},
+				Requests: []Request{request("a", 10, 10, 4), request("b", 0, 8, 0), request("c", 0, 2, 0)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 4, Grants: []Grant{grant("a", 10, 4)}}, Used: cluster(10, 4), Free: left(10, 1),
+				Queue: []Waiting{
+					{Request: request("b", 0, 8, 0), Short: Resources{CPU: 8000, Memory: 32 * gib, Disk: 80 * gib}, Reason: ReasonQuotaExceeded},
+					{Request: request("c", 0, 2, 0), Reason: ReasonQuotaExceeded},
+				},
+			},
+		},
+		"StrictFIFOBlockedByNobody": {
+			reason: "One that never fits, one that is not allowed, and one that its namespace's quota holds block nobody.",
+			books: Books{
+				Policy: Policy{Limits: limits, StrictFIFO: true, Access: []NamespaceRule{
+					{Name: "team", Limits: unlimited()}, {Name: "small", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: 1}},
+				}},
+				Ledger: &Ledger{Revision: 4, Grants: []Grant{{Cluster: "a", Claim: "small/a", Amount: cluster(1, 4), Revision: 4}}},
+				Requests: []Request{
+					claimed(request("a", 1, 1, 4), "small/a"), request("b", 0, 17, 0), claimed(request("c", 0, 1, 0), "other/c"),
+					claimed(request("d", 0, 1, 0), "small/d"), claimed(request("e", 0, 3, 0), "small/e"), request("f", 0, 2, 0),
+				},
+			},
+			want: Settlement{
+				Ledger:  Ledger{Revision: 5, Grants: []Grant{{Cluster: "a", Claim: "small/a", Amount: cluster(1, 4), Revision: 4}, grant("f", 2, 5)}},
+				Offered: true, Used: cluster(1, 4), Pending: cluster(2, 4), Free: left(3, 2),
+				Queue: []Waiting{
+					{Request: request("b", 0, 17, 0), Short: Resources{CPU: 8000, Memory: 32 * gib, Disk: 80 * gib}, Reason: ReasonNeverFits},
+					{Request: claimed(request("c", 0, 1, 0), "other/c"), Reason: ReasonNamespaceNotAllowed},
+					{Request: claimed(request("d", 0, 1, 0), "small/d"), Short: Resources{Clusters: 1}, OfNamespace: true, Reason: ReasonQuotaExceeded},
+					{Request: claimed(request("e", 0, 3, 0), "small/e"), Short: Resources{CPU: 8000, Clusters: 1}, OfNamespace: true, Reason: ReasonNeverFits},
+				},
+			},
+		},
+		"NamespaceQuotaCountsOffers": {
+			reason: "What is offered in a run counts for the next cluster of the namespace; another namespace of the same pattern has its own.",
+			books: Books{
+				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "t*", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: Unlimited}}}},
+				Ledger:   &Ledger{Revision: 4},
+				Requests: []Request{request("a", 0, 2, 0), request("b", 0, 1, 0), claimed(request("c", 0, 2, 0), "tango/c")},
+			},
+			want: Settlement{
+				Ledger:  Ledger{Revision: 6, Grants: []Grant{grant("a", 2, 5), {Cluster: "c", Claim: "tango/c", Amount: cluster(2, 4), Revision: 6}}},
+				Offered: true, Pending: Resources{CPU: 16000, Memory: 64 * gib, Disk: 160 * gib, Nodes: 4, Clusters: 2}, Free: left(4, 2),
+				Queue: []Waiting{{Request: request("b", 0, 1, 0), Short: Resources{CPU: 4000}, OfNamespace: true, Reason: ReasonQuotaExceeded}},
+			},
+		},
+		"NamespaceQuotaCountsReleasing": {
+			reason: "What a deleted cluster still holds counts for its namespace.",
+			books: Books{
+				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "team", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: Unlimited}}}},
+				Ledger:   &Ledger{Revision: 4, Grants: []Grant{grant("a", 2, 4)}},
+				Evidence: map[string]Evidence{"a": {Barrier: true}},
+				Requests: []Request{request("b", 0, 1, 0)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 4, Grants: []Grant{{Cluster: "a", Claim: "team/a", Amount: cluster(2, 4), Revision: 4, Releasing: true}}}, Releasing: cluster(2, 4), Free: left(2, 1),
+				Queue: []Waiting{{Request: request("b", 0, 1, 0), Short: Resources{CPU: 4000}, OfNamespace: true, Reason: ReasonQuotaExceeded}},
+			},
+		},
+		"AccessLost": {
+			reason: "A cluster of a namespace that lost its access keeps what it has and may shrink; it does not grow.",
+			books: Books{
+				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "other", Limits: unlimited()}}},
+				Ledger:   &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4), grant("b", 3, 4)}},
+				Requests: []Request{request("a", 2, 2, 4), request("b", 3, 4, 4)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 4, Grants: []Grant{grant("a", 2, 4), grant("b", 3, 4)}},
+				Used:   Resources{CPU: 20000, Memory: 80 * gib, Disk: 200 * gib, Nodes: 5, Clusters: 2}, Free: left(5, 2),
+				Queue: []Waiting{{Request: request("b", 3, 4, 4), Reason: ReasonNamespaceNotAllowed}},
+			},
+		},
+		"SurgeReserve": {
+			reason: "The reserve is not handed out; what would need it never fits.",
+			books: Books{
+				Policy: Policy{Limits: limits, SurgeReserve: Resources{CPU: 4000}}, Ledger: &Ledger{Revision: 4},
+				Requests: []Request{request("a", 0, 16, 0), request("b", 0, 15, 0)},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 5, Grants: []Grant{grant("b", 15, 5)}}, Offered: true, Pending: cluster(15, 4), Free: left(16, 1).Plus(Resources{Memory: 16 * gib, Disk: 40 * gib, Nodes: 0}),
+				Queue: []Waiting{{Request: request("a", 0, 16, 0), Short: Resources{CPU: 4000}, Reason: ReasonNeverFits}},
+			},
+		},
+		"Stuck": {
+			reason: "A deletion that takes too long is named, one that is young or has left nothing is not.",
+			books: Books{
+				Ledger: &Ledger{Revision: 4, Grants: []Grant{grant("a", 1, 1), grant("b", 1, 2), grant("c", 1, 3)}},
+				Evidence: map[string]Evidence{
+					"a": {Barrier: true, DeletedAt: now.Add(-30 * time.Minute)}, "b": {Release: true, DeletedAt: now.Add(-29 * time.Minute)}, "c": {Release: true},
+				},
+			},
+			want: Settlement{
+				Ledger: Ledger{Revision: 4, Grants: []Grant{
+					{Cluster: "a", Claim: "team/a", Amount: cluster(1, 4), Revision: 1, Releasing: true},
+					{Cluster: "b", Claim: "team/b", Amount: cluster(1, 4), Revision: 2, Releasing: true},
+					{Cluster: "c", Claim: "team/c", Amount: cluster(1, 4), Revision: 3, Releasing: true},
+				}},
+				Releasing: Resources{CPU: 12000, Memory: 48 * gib, Disk: 120 * gib, Nodes: 3, Clusters: 3}, Free: left(3, 3),
+				Stuck: []Stuck{{Cluster: "a", Since: now.Add(-30 * time.Minute)}},
 			},
 		},
 		"Seed": {
@@ -227,7 +363,7 @@ func TestSettle(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			b := tc.books
-			b.Now, b.Quarantine, b.UnprovisionedQuarantine = now, time.Minute, 15*time.Minute
+			b.Now, b.Quarantine, b.UnprovisionedQuarantine, b.StuckAfter = now, time.Minute, 15*time.Minute, 30*time.Minute
 			if b.Limits.IsZero() {
 				b.Limits = limits
 			}

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rig-gateway/function-rig/hack/controlplane/stack"
 )
@@ -59,8 +62,8 @@ func TestClusterLost(t *testing.T) {
 	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "True", "Provisioned"), condition("Ready", "True", ""))
 }
 
-// TestBlueprintsDeleted takes away what a running cluster needs: nothing is destroyed, the claim says what is missing, and
-// all is well when it comes back.
+// TestBlueprintsDeleted takes away what a running cluster needs. That is refused; where it happens all the same, nothing is
+// destroyed, the claim says what is missing, and all is well when it comes back.
 func TestBlueprintsDeleted(t *testing.T) {
 	t.Parallel()
 	i := infra{name: "gone", cpu: 16}
@@ -79,12 +82,19 @@ func TestBlueprintsDeleted(t *testing.T) {
 		}
 	}
 
+	for _, used := range []struct{ resource, name string }{
+		{blueprints, "gone"}, {infras, "gone"}, {"providerconfigs.helm.crossplane.io", "rancher"}, {"providerconfigs.kubernetes.crossplane.io", "rancher"},
+	} {
+		protected(t, used.resource, used.name)
+	}
+	unprotect(t, blueprints, "gone")
 	platform.remove(blueprints, "", "gone")
 	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "False", "ProviderNotReady"))
 	untouched()
 	platform.apply(i.yaml(t))
 	team.eventually(long, claims, c.team, c.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
 
+	unprotect(t, infras, "gone")
 	platform.remove(infras, "", "gone")
 	platform.gone(soon, infras, "", "gone")
 	team.eventually(long, claims, c.team, c.name, condition("Admitted", "False", "InfraBlueprintNotFound"))
@@ -93,6 +103,26 @@ func TestBlueprintsDeleted(t *testing.T) {
 	team.eventually(long, claims, c.team, c.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
 	usage(t, "gone", "8/16")
 	untouched()
+}
+
+// protected objects cannot be deleted by accident: within a moment of the first cluster, the API server refuses.
+func protected(t *testing.T, resource, name string) {
+	t.Helper()
+	admin := as(t, stack.Admin)
+	admin.eventually(soon, resource, "", name, expectation{"in use", func(o *unstructured.Unstructured) bool {
+		return o.GetLabels()["crossplane.io/in-use"] == "true"
+	}})
+	if err := as(t, stack.Platform).client.Delete(t.Context(), resource, "", name); err == nil || !strings.Contains(err.Error(), "delete them first") {
+		t.Errorf("deleting %s %s, which clusters need: %v", resource, name, err)
+	}
+}
+
+// unprotect an object as somebody would who insists on deleting it.
+func unprotect(t *testing.T, resource, name string) {
+	t.Helper()
+	if err := as(t, stack.Admin).client.Patch(t.Context(), resource, "", name, noUsage); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestFunctionDown changes a claim while the function is down: nothing is destroyed, and it catches up.

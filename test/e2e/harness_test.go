@@ -45,6 +45,9 @@ const (
 	removal = 5 * time.Minute
 )
 
+// noUsage takes away the label by which Crossplane's webhook knows what is in use.
+const noUsage = `{"metadata":{"labels":{"crossplane.io/in-use":null}}}`
+
 var errStillThere = errors.New("it is still there")
 
 // A user of an API, for one test.
@@ -128,6 +131,14 @@ func condition(conditionType, status, reason string) expectation {
 			c := kube.ConditionOf(o, conditionType)
 			return c.Status == status && (reason == "" || c.Reason == reason)
 		},
+	}
+}
+
+// said by a condition of a type.
+func said(conditionType, message string) expectation {
+	return expectation{
+		fmt.Sprintf("condition %s says %q", conditionType, message),
+		func(o *unstructured.Unstructured) bool { return kube.ConditionOf(o, conditionType).Message == message },
 	}
 }
 
@@ -258,19 +269,45 @@ type infra struct {
 	cpu int
 	// annotations of its Rancher clusters, such as the delays of the provisioner.
 	annotations map[string]string
+	// access and queueing, as fields of the spec.
+	access string
 }
 
-// offer an infrastructure as platform team, and take it away after the test.
+// offer an infrastructure as platform team. After the test it is taken away, once every claim of it is gone.
 func offer(t *testing.T, i infra) {
 	t.Helper()
 	as(t, stack.Platform).apply(i.yaml(t))
 	cleanup(t, func(admin user) {
+		if err := kube.Wait(context.Background(), removal, func(ctx context.Context) error { return admin.unclaimed(ctx, i.name) }); err != nil {
+			t.Error(err)
+		}
 		for _, resource := range []string{infras, blueprints} {
-			if err := admin.client.Delete(context.Background(), resource, "", i.name); err != nil && !apierrors.IsNotFound(err) {
+			// Its quota is in quarantine still, and protects it.
+			err := kube.Wait(context.Background(), soon, func(ctx context.Context) error {
+				if err := admin.client.Patch(ctx, resource, "", i.name, noUsage); err != nil {
+					return ignoreNotFound(err)
+				}
+				return ignoreNotFound(admin.client.Delete(ctx, resource, "", i.name))
+			})
+			if err != nil {
 				t.Errorf("cannot remove %s %s: %v", resource, i.name, err)
 			}
 		}
 	})
+}
+
+// unclaimed says whether no claim of an infrastructure is left.
+func (u user) unclaimed(ctx context.Context, infra string) error {
+	found, err := u.client.List(ctx, claims, "", "")
+	if err != nil {
+		return err
+	}
+	for _, o := range found {
+		if fieldOf(&o, "spec.infraBlueprintRef.name") == infra {
+			return fmt.Errorf("claim %s/%s: %w\n%s", o.GetNamespace(), o.GetName(), errStillThere, show(&o))
+		}
+	}
+	return nil
 }
 
 func (i infra) yaml(t *testing.T) string {
@@ -304,7 +341,8 @@ spec:
     cluster:
       annotations:
         %[3]s
-`, i.name, i.cpu, strings.ReplaceAll(strings.TrimSpace(string(annotations)), "\n", "\n        "))
+%[4]s
+`, i.name, i.cpu, strings.ReplaceAll(strings.TrimSpace(string(annotations)), "\n", "\n        "), i.access)
 }
 
 // A claim of a team: one pool of nodes with 4 cpus that do everything.
@@ -313,6 +351,8 @@ type claim struct {
 	nodes             int
 	// version of Kubernetes. A usual one when left out.
 	version string
+	// priority that it asks for.
+	priority int
 }
 
 func (c claim) yaml() string {
@@ -327,14 +367,15 @@ metadata: {name: %[1]s, namespace: %[2]s}
 spec:
   infraBlueprintRef: {name: %[3]s}
   kubernetesVersion: %[4]s
+  priority: %[6]d
   pools:
   - {name: control, count: 1, roles: [control-plane, etcd, worker], cpu: "4", memory: 8Gi, disk: 60Gi}
   - {name: workers, count: %[5]d, roles: [worker], cpu: "4", memory: 8Gi, disk: 60Gi}
   writeConnectionSecretToRef: {name: %[1]s-kubeconfig}
-`, c.name, c.team, c.infra, version, c.nodes-1)
+`, c.name, c.team, c.infra, version, c.nodes-1, c.priority)
 }
 
-// submit a claim as its team, and remove it after the test with everything behind it.
+// submit a claim as its team, and remove it after the test.
 func submit(t *testing.T, c claim) user {
 	t.Helper()
 	return submitAs(t, c, c.yaml())
@@ -350,16 +391,6 @@ func submitAs(t *testing.T, c claim, documents string) user {
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Errorf("cannot remove claim %s/%s: %v", c.team, c.name, err)
 		}
-		err = kube.Wait(context.Background(), removal, func(ctx context.Context) error {
-			o, err := admin.client.Get(ctx, claims, c.team, c.name)
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return errors.Join(fmt.Errorf("claim %s/%s: %w\n%s", c.team, c.name, errStillThere, show(o)), err)
-		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 	return team
 }
@@ -369,6 +400,13 @@ func composite(t *testing.T, c claim) string {
 	t.Helper()
 	bound := expectation{"a composite", func(o *unstructured.Unstructured) bool { return fieldOf(o, "spec.resourceRef.name") != "" }}
 	return fieldOf(as(t, c.team).eventually(soon, claims, c.team, c.name, bound), "spec.resourceRef.name")
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // cleanup after a test, unless it failed and the control plane is kept to be looked at.

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/rig-gateway/function-rig/hack/controlplane/stack"
 )
@@ -84,4 +87,46 @@ spec:
 	if got := fieldOf(as(t, stack.Admin).get(composites, "", composite(t, c)), "spec.compositionRef.name"); !strings.HasPrefix(got, "xclusterblueprints") {
 		t.Errorf("the composite uses Composition %q", got)
 	}
+}
+
+// TestAccess has teams claim what they may not, more than they may, and before others.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	offer(t, infra{name: "access", cpu: 24, access: `
+  access:
+    namespaces:
+    - {name: team-a, maxPriority: 10}
+    - {name: "team-b*", quota: {cpu: "8"}}
+`})
+	stranger := claim{team: "team-payments", name: "stranger", infra: "access", nodes: 2}
+	submit(t, stranger).eventually(soon, claims, stranger.team, stranger.name, condition("Admitted", "False", "NamespaceNotAllowed"))
+
+	within := claim{team: "team-b", name: "within", infra: "access", nodes: 2}
+	beyond := claim{team: "team-b", name: "beyond", infra: "access", nodes: 2}
+	first := claim{team: "team-a", name: "first", infra: "access", nodes: 2}
+	submit(t, within).eventually(long, claims, within.team, within.name, condition("Admitted", "True", "Admitted"))
+	submit(t, beyond).eventually(soon, claims, beyond.team, beyond.name, condition("Admitted", "False", "QuotaExceeded"),
+		said("Admitted", `needs 8 cpu, short 8 of 8; it is admitted as soon as the other clusters of namespace "team-b" leave that free`))
+	teamA := submit(t, first)
+	teamA.eventually(long, claims, first.team, first.name, condition("Admitted", "True", "Admitted"))
+
+	low := claim{team: "team-a", name: "low", infra: "access", nodes: 3}
+	high := claim{team: "team-a", name: "high", infra: "access", nodes: 3, priority: 10}
+	submit(t, low).eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
+	submit(t, high).eventually(soon, claims, high.team, high.name, condition("Admitted", "False", "QuotaExceeded"))
+	as(t, stack.Platform).eventually(soon, infras, "", "access", expectation{"high before beyond before low", func(o *unstructured.Unstructured) bool {
+		queue, _, _ := unstructured.NestedSlice(o.Object, "status", "ledger", "queue")
+		var order []string
+		for _, q := range queue {
+			entry, _ := q.(map[string]any)
+			order = append(order, fmt.Sprint(entry["claim"], " ", entry["reason"]))
+		}
+		return slices.Equal(order, []string{
+			"team-a/high QuotaExceeded", "team-payments/stranger NamespaceNotAllowed", "team-b/beyond QuotaExceeded", "team-a/low QuotaExceeded",
+		})
+	}})
+
+	teamA.remove(claims, first.team, first.name)
+	teamA.eventually(long, claims, high.team, high.name, condition("Admitted", "True", "Admitted"))
+	teamA.eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
 }

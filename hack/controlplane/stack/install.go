@@ -17,9 +17,11 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	"github.com/rig-gateway/function-rig/hack/controlplane/kube"
 	"github.com/rig-gateway/function-rig/hack/controlplane/provisioner"
@@ -237,7 +239,7 @@ func (s *Stack) installProduct(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context, *kube.Client) error{
-		s.pushChart, s.registerFunction, s.installAPIs, s.installCredentials, s.installTeams, s.awaitProduct,
+		s.installWebhook, s.pushChart, s.registerFunction, s.installAPIs, s.installCredentials, s.installTeams, s.awaitProduct,
 	} {
 		if err := step(ctx, client); err != nil {
 			return err
@@ -245,6 +247,37 @@ func (s *Stack) installProduct(ctx context.Context) error {
 	}
 	s.sayf("%-25s installed: function, XRDs, Compositions, ProviderConfigs, chart, RBAC of the teams", "function-rig")
 	return nil
+}
+
+// installWebhook has the API server ask Crossplane before it deletes what a ClusterUsage protects. Crossplane's own
+// initialiser names a Service, behind which there is nothing here.
+func (s *Stack) installWebhook(ctx context.Context, client *kube.Client) error {
+	core, err := s.moduleOf(ctx, "crossplane-core", crossplaneModule)
+	if err != nil {
+		return err
+	}
+	raw, err := os.ReadFile(filepath.Join(core.Dir, "cluster", "webhookconfigurations", "usage.yaml"))
+	if err != nil {
+		return fmt.Errorf("cannot read Crossplane's webhooks: %w", err)
+	}
+	ca, err := os.ReadFile(filepath.Join(s.pki(functions), "ca.crt"))
+	if err != nil {
+		return err
+	}
+	configuration := &admissionv1.ValidatingWebhookConfiguration{}
+	if err := yaml.Unmarshal(raw, configuration); err != nil {
+		return fmt.Errorf("cannot read Crossplane's webhooks: %w", err)
+	}
+	for i := range configuration.Webhooks {
+		c := &configuration.Webhooks[i].ClientConfig
+		url := "https://" + s.ports.address("crossplane-webhook") + *c.Service.Path
+		c.URL, c.Service, c.CABundle = &url, nil, ca
+	}
+	plain, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
+	if err != nil {
+		return err
+	}
+	return client.ApplyObjects(ctx, &unstructured.Unstructured{Object: plain})
 }
 
 func (s *Stack) registerFunction(ctx context.Context, client *kube.Client) error {

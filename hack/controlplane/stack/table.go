@@ -46,7 +46,7 @@ type component struct {
 func portNames() []string {
 	return []string{
 		"etcd", "etcd-peer", "kube-apiserver", "infra-apiserver", "kube-controller-manager", "infra-controller-manager",
-		"registry", "provisioner", "crossplane-metrics", "crossplane-health",
+		"registry", "provisioner", "crossplane-metrics", "crossplane-health", "crossplane-webhook",
 		"provider-kubernetes-metrics", "provider-kubernetes-health", "provider-kubernetes-webhook", "function", "function-metrics",
 	}
 }
@@ -190,12 +190,12 @@ func (s *Stack) provisioner() component {
 	}
 }
 
-// crossplane listens for metrics and health on every address: it has no flag to say otherwise.
+// crossplane listens for metrics, health and its webhook on every address: it has no flag to say otherwise.
 func (s *Stack) crossplane() component {
 	return component{
 		name: Crossplane, binary: "crossplane-core", about: "health on port " + strconv.Itoa(s.ports["crossplane-health"]),
 		args: []string{
-			"core", "start", "--package-runtime=External", "--enable-webhooks=false",
+			"core", "start", "--package-runtime=External", "--webhook-port=" + strconv.Itoa(s.ports["crossplane-webhook"]),
 			"--tls-client-certs-dir=" + s.pki(functions), "--tls-server-certs-dir=" + s.pki(functions),
 			"--metrics-port=" + strconv.Itoa(s.ports["crossplane-metrics"]), "--health-probe-port=" + strconv.Itoa(s.ports["crossplane-health"]),
 			"--xpkg-cache-dir=" + filepath.Join(s.Dir, "work", Crossplane),

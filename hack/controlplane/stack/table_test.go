@@ -77,7 +77,7 @@ func TestDefaultFlags(t *testing.T) {
 	}
 	want := map[string][]string{
 		Crossplane: {
-			"--package-runtime", "--enable-webhooks", "--tls-client-certs-dir", "--tls-server-certs-dir", "--metrics-port",
+			"--package-runtime", "--webhook-port", "--tls-client-certs-dir", "--tls-server-certs-dir", "--metrics-port",
 			"--health-probe-port", "--xpkg-cache-dir",
 		},
 		ProviderHelm: nil,
