@@ -41,11 +41,17 @@ controlplane:
 
 .PHONY: e2e
 e2e: ## Test on a real control plane: [RUN=TestName]
-	@go test -count=1 -timeout=30m -parallel=8 ./test/e2e -run "$(RUN)"
+	@go test -count=1 -timeout=55m -parallel=8 ./test/e2e -run "$(RUN)"
 
 .PHONY: test
-test: ## Check everything: generated files, module files, lint, unit tests, render cases and the model of the ledger
-	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint model; go test -race $$(go list ./... | grep -v /test/e2e)
+test: ## Check everything: generated files, module files, lint, unit tests, render cases, the model of the ledger, a control plane
+	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint; $(MAKE) -j2 e2e unit-and-model
+
+# The tests on the control plane mostly wait: they run beside all others.
+.PHONY: unit-and-model
+unit-and-model:
+	@go test -race $$(go list ./... | grep -v /test/e2e)
+	@$(MAKE) model
 
 .PHONY: model
 model: ## Check the ledger in every interleaving: [OPS=4] explores more

@@ -49,11 +49,11 @@ func modelPool(name string, count, cpu, memory int64) AdmittedPool {
 
 // rules that can be removed, to see that the checker reports each of them.
 type rules struct {
-	casLedger, reserveOffers, evidence, quarantine, seeding, confirmation, fence, declining, writeAhead bool
+	casLedger, reserveOffers, evidence, quarantine, seeding, confirmation, fence, declining, writeAhead, casRecord bool
 }
 
 func allRules() rules {
-	return rules{true, true, true, true, true, true, true, true, true}
+	return rules{true, true, true, true, true, true, true, true, true, true}
 }
 
 // interned values are told apart by a small number, so that a state of the model is a comparable array.
@@ -579,10 +579,13 @@ func (m *model) gatekeeper(s modelState, c int, add func(modelState, string)) {
 			act := fmt.Sprintf("%s runs (offer %s, confirmed %v)", clusterName(c), showOffer(m.offers.vals[offer]), confirmed)
 			add(n, act+", its status write is lost")
 			x := cl.xr.cached()
-			if r.record == x.record || cl.xr.n > 0 {
+			if r.record == x.record || m.rules.casRecord && cl.xr.n > 0 {
 				continue // there is nothing to write, or it is refused
 			}
 			stored := cl.xr.stored()
+			if m.records.vals[r.record].Fence < m.records.vals[stored.record].Fence {
+				m.fault = "an answered offer is alive again"
+			}
 			stored.record = r.record
 			if n.clusters[c].xr, ok = cl.xr.write(stored, m.lag); ok {
 				add(n, act)
@@ -816,7 +819,7 @@ func TestModel(t *testing.T) {
 		},
 		"SlowCaches": {
 			reason: "Caches are further behind.",
-			bounds: modelBounds{clusters: 2, ops: 3, specs: 2, lag: 2, deletes: true},
+			bounds: modelBounds{clusters: 2, ops: 3, specs: 2, lag: 2, raises: true, deletes: true},
 		},
 	}
 	for name, tc := range cases {
@@ -892,6 +895,12 @@ func TestModelWithoutRule(t *testing.T) {
 			remove: func(r *rules) { r.writeAhead = false },
 			bounds: func(b *modelBounds) { b.deletes = true },
 			want:   over,
+		},
+		"R9RecordCompareAndSwap": {
+			reason: "A stale run must not write the record.",
+			remove: func(r *rules) { r.casRecord = false },
+			bounds: func(b *modelBounds) { b.clusters, b.ops, b.lag = 1, 4, 2 },
+			want:   "an answered offer is alive again",
 		},
 	}
 	for name, tc := range cases {
