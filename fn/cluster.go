@@ -216,13 +216,18 @@ func (c *clusterRun) decide(strategy strategies.Strategy) error {
 		Record: c.record, Started: c.started() && !c.seen(), Wanted: wanted, Offer: c.offer, Barrier: held(c.observed(composedBarrier)),
 		Now: c.now, SettleDelay: c.input.SettleDelay.Duration,
 	}
-	if release := c.observed(composedRelease); release != nil {
-		rendered, err := c.rendered(release)
+	release, evidence := c.observed(composedRelease), c.observed(composedRelease)
+	if release == nil && c.seen() {
+		// Somebody deleted the Release: what it held may still exist.
+		evidence = c.observed(composedBarrier)
+	}
+	if evidence != nil {
+		rendered, err := c.rendered(evidence)
 		if err != nil {
 			return c.refuse(reasonAwaitingAdmission, err)
 		}
-		sight.Release, sight.Installed = &rendered, installed(release)
-		sight.Confirmed = rendered.Generation == c.record.Generation && c.shows(c.record) && c.finished()
+		sight.Release, sight.Installed = &rendered, release == nil || installed(release)
+		sight.Confirmed = release != nil && rendered.Generation == c.record.Generation && c.shows(c.record) && c.finished()
 	}
 	d := ledger.Gate(sight)
 	if err := c.post(d); err != nil {
@@ -273,10 +278,10 @@ func sameRequest(a, b v1alpha1.Pool) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// rendered is the record that a Release was rendered with.
-func (c *clusterRun) rendered(release *structpb.Struct) (ledger.Record, error) {
+// rendered is the record that a Release, or the barrier beside it, was rendered with.
+func (c *clusterRun) rendered(evidence *structpb.Struct) (ledger.Record, error) {
 	path := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationQuota)
-	raw, in := text(release, "metadata", "annotations", v1alpha1.AnnotationQuota), v1alpha1.QuotaRecord{}
+	raw, in := text(evidence, "metadata", "annotations", v1alpha1.AnnotationQuota), v1alpha1.QuotaRecord{}
 	err := json.Unmarshal([]byte(raw), &in)
 	if err != nil {
 		err = field.Invalid(path, raw, "must be a quota record")
@@ -288,7 +293,7 @@ func (c *clusterRun) rendered(release *structpb.Struct) (ledger.Record, error) {
 	if len(c.record.Pools) > 0 {
 		return c.record, nil
 	}
-	return ledger.Record{}, fmt.Errorf("cannot tell what Release %q holds: %w: restore the annotation, or status.quota", text(release, "metadata", "name"), err)
+	return ledger.Record{}, fmt.Errorf("cannot tell what %s %q holds: %w: restore the annotation, or status.quota", text(evidence, "kind"), text(evidence, "metadata", "name"), err)
 }
 
 // installed says whether the provider has ever acted on a Release. One that was composed paused, and never reconciled,

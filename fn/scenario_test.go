@@ -289,6 +289,23 @@ func TestLostClusterStatus(t *testing.T) {
 	w.expect(xr("aa"), "Ready", "True Available")
 }
 
+// A restore that finds neither record nor Release, because somebody had deleted that, still knows what may exist.
+func TestLostClusterStatusAndRelease(t *testing.T) {
+	w := newWorld(t, infraBlueprint(t, 20), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
+	w.settle()
+	want := at(w.objects[xr("aa")], "status", "quota")
+	w.put(without(w.objects[xr("aa")], "status"))
+	w.drop(release("aa"))
+	w.edit("aa", pools(4))
+	w.reconcile(xr("aa"))
+	if diff := cmp.Diff(want, at(w.objects[xr("aa")], "status", "quota")); diff != "" {
+		t.Errorf("the rebuilt record: -lost, +rebuilt:\n%s", diff)
+	}
+	w.settle()
+	w.expectKeeps("aa", "20")
+	w.expect(xr("aa"), "Ready", "True Available")
+}
+
 func TestLostInfraBlueprintStatus(t *testing.T) {
 	w := newWorld(t, infraBlueprint(t, 20), harvesterBlueprint(t),
 		clusterBlueprint("aa", "team", "aa", pools(2)), clusterBlueprint("bb", "team", "bb", pools(2)))

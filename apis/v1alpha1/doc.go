@@ -47,7 +47,7 @@ const (
 const (
 	// AnnotationHolds on a Release is the footprint of what it renders, as JSON ClusterResources.
 	AnnotationHolds = "rig-gateway.io/holds"
-	// AnnotationQuota on a Release is the quota record it was rendered with, as JSON QuotaRecord.
+	// AnnotationQuota on a Release and a barrier is the quota record it was rendered with, as JSON QuotaRecord.
 	AnnotationQuota = "rig-gateway.io/quota"
 	// AnnotationGeneration on a Rancher Cluster is the generation of the quota record it was rendered with.
 	AnnotationGeneration = "rig-gateway.io/quota-generation"

@@ -232,7 +232,7 @@ func TestRelease(t *testing.T) {
 				v1alpha1.AnnotationExternalName: "payments-dev-x7k2p",
 				v1alpha1.AnnotationPaused:       "true",
 				v1alpha1.AnnotationHolds:        `{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3}`,
-				v1alpha1.AnnotationQuota:        `{"keeps":{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3},"fence":7,"generation":2,"pools":[{"name":"all","count":3,"roles":["control-plane","etcd","worker"],"size":{"cpu":"","memory":"","disk":""},"node":{"cpu":"","memory":"","disk":""}}]}`,
+				v1alpha1.AnnotationQuota:        wantRecord,
 			},
 		},
 		"spec": values{
@@ -290,6 +290,9 @@ func TestReleaseName(t *testing.T) {
 	}
 }
 
+// wantRecord is the annotation of the record of cluster().
+const wantRecord = `{"keeps":{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3},"fence":7,"generation":2,"pools":[{"name":"all","count":3,"roles":["control-plane","etcd","worker"],"size":{"cpu":"","memory":"","disk":""},"node":{"cpu":"","memory":"","disk":""}}]}`
+
 func TestObjects(t *testing.T) {
 	manifest := values{"manifest": values{
 		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": values{"name": "payments-dev-x7k2p", "namespace": "fleet-default"},
@@ -305,6 +308,7 @@ func TestObjects(t *testing.T) {
 			"labels": values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p", v1alpha1.LabelBarrier: "true"},
 			"annotations": values{
 				v1alpha1.AnnotationHolds:        `{"cpu":"12","memory":"24Gi","disk":"120Gi","nodes":3}`,
+				v1alpha1.AnnotationQuota:        wantRecord,
 				v1alpha1.AnnotationExternalName: "payments-dev-x7k2p-barrier",
 			},
 		},

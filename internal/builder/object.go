@@ -21,13 +21,13 @@ const readyQuery = `!has(object.metadata.deletionTimestamp) && ` +
 func BarrierName(cluster string) string { return strategies.ObjectName(cluster, "barrier") }
 
 // Barrier returns the Object that stays until Rancher has removed every machine of the cluster. It never creates the
-// Rancher cluster and deletes it when it is deleted itself.
+// Rancher cluster and deletes it when it is deleted itself. Like the Release it says what it was rendered with, for when
+// both Release and record are lost.
 func Barrier(c Cluster) (map[string]any, error) {
 	annotations, err := evidence(c.Record)
 	if err != nil {
 		return nil, err
 	}
-	delete(annotations, v1alpha1.AnnotationQuota)
 	labels := maps.Clone(c.Labels)
 	labels[v1alpha1.LabelBarrier] = "true"
 	spec := map[string]any{"managementPolicies": []any{"Observe", "Delete"}, "watch": true}

@@ -73,7 +73,8 @@ type Offer struct {
 type Sight struct {
 	// Record is the observed one, zero when there is none.
 	Record Record
-	// Release is the record that the observed Release was rendered with; nil when there is no Release.
+	// Release is the record that the observed Release was rendered with, or where somebody deleted it the barrier of a
+	// cluster that the provider was seen to hold; nil when there is neither.
 	Release *Record
 	// Installed says that the provider has acted on the Release.
 	Installed bool

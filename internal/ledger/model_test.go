@@ -127,11 +127,12 @@ type modelXR struct {
 	record int16
 }
 
-// modelComposed is what a cluster composes: the record that its Release was rendered with, and the barrier.
+// modelComposed is what a cluster composes: the records that its Release and its barrier were rendered with.
 type modelComposed struct {
 	release   int16 // record, plus one
+	barrier   int16 // record, plus one
 	installed bool
-	barrier   bool
+	held      bool // the provider was seen to hold the cluster
 }
 
 // modelLog is an object with the version that a cache shows and, behind it, newer ones up to the one that is stored.
@@ -549,8 +550,8 @@ func (m *model) provider(s modelState, c int, add func(modelState, string)) {
 		if n.clusters[c].composed, ok = cl.composed.push(e, m.lag); ok {
 			add(n, "the Release of "+clusterName(c)+" is uninstalled")
 		}
-	case e.barrier && cl.machines == 0:
-		e.barrier = false
+	case e.barrier > 0 && cl.machines == 0:
+		e.barrier, e.held = 0, false
 		if n.clusters[c].composed, ok = cl.composed.push(e, m.lag); ok {
 			add(n, "the barrier of "+clusterName(c)+" is gone")
 		}
@@ -612,14 +613,18 @@ func (m *model) apply(s modelState, c int, offer int16, confirmed bool) (modelSt
 	if seen.release == 0 {
 		seen = e // what a cache does not have is read from the API server
 	}
+	evidence, installed := seen.release, seen.installed
+	if evidence == 0 && seen.held {
+		evidence, installed = seen.barrier, true
+	}
 	r := m.gate(gateKey{
-		record: x.record, release: seen.release, offer: offer, wanted: x.wanted, installed: seen.installed, barrier: seen.barrier, confirmed: confirmed,
+		record: x.record, release: evidence, offer: offer, wanted: x.wanted, installed: installed, barrier: seen.barrier > 0, confirmed: confirmed,
 	})
 	var ok bool
 	if rendered := m.records.vals[r.rendered]; len(rendered.Pools) > 0 {
-		e.release, e.barrier = r.rendered+1, true
+		e.release, e.barrier = r.rendered+1, r.rendered+1
 		if !r.paused {
-			e.installed = true
+			e.installed, e.held = true, true
 			cl.machines = m.pools.id(envelope(m.pools.vals[cl.machines], bounds(rendered.Pools)))
 		}
 	}
@@ -691,8 +696,8 @@ func (m *model) evidence(e modelComposed) int16 {
 	switch {
 	case e.release > 0:
 		return m.pools.id(m.records.vals[e.release-1].Exists()) + 1
-	case e.barrier:
-		return 1
+	case e.barrier > 0:
+		return m.pools.id(m.records.vals[e.barrier-1].Exists()) + 1
 	}
 	return 0
 }
@@ -816,6 +821,10 @@ func TestModel(t *testing.T) {
 		"TwoClusters": {
 			reason: "Two clusters change into everything; everything may happen.",
 			bounds: modelBounds{clusters: 2, ops: 3, specs: 3, lag: 1, raises: true, restores: true, deletes: true},
+		},
+		"OneCluster": {
+			reason: "One cluster changes often, far ahead of every cache.",
+			bounds: modelBounds{clusters: 1, ops: 5, specs: 3, lag: 2, raises: true, restores: true, deletes: true},
 		},
 		"SlowCaches": {
 			reason: "Caches are further behind.",
