@@ -30,8 +30,9 @@ type clusterRun struct {
 	*run
 	terms
 
-	spec   v1alpha1.ClusterBlueprintSpec
-	record ledger.Record
+	spec     v1alpha1.ClusterBlueprintSpec
+	record   ledger.Record
+	strategy strategies.Strategy
 }
 
 // terms are what a cluster knows of its InfraBlueprint.
@@ -67,6 +68,7 @@ func (r *run) gatekeeper() error {
 		return c.refuse(reasonProviderNotReady, err)
 	}
 	r.status["provider"] = c.infra.ProviderRef.Kind
+	c.strategy = strategy
 	return c.decide(strategy)
 }
 
@@ -335,12 +337,16 @@ func (c *clusterRun) shows(record ledger.Record) bool {
 	for _, p := range value(live, "spec", "rkeConfig", "machinePools").GetListValue().GetValues() {
 		counts[text(p.GetStructValue(), "name")] = integer(p.GetStructValue(), "quantity")
 	}
+	rendered := 0
 	for _, p := range record.Pools {
-		if counts[p.Name] != p.Count {
-			return false
+		for _, part := range strategies.Parts(c.strategy, c.name(), p.Spec) {
+			if counts[part.Name] != part.Count {
+				return false
+			}
+			rendered++
 		}
 	}
-	return len(counts) == len(record.Pools)
+	return len(counts) == rendered
 }
 
 // claim is namespace/name of the ClusterBlueprint, empty where the composite has no claim.
@@ -377,7 +383,7 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 		return fmt.Errorf("%s %q: %w", c.infra.ProviderRef.Kind, c.infra.ProviderRef.Name, err)
 	}
 	cluster := builder.Cluster{
-		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Provider: output,
+		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Strategy: strategy, Provider: output,
 		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || !c.delivered(output),
 	}
 	release, err := c.builder.Release(cluster)
@@ -407,17 +413,28 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 	return nil
 }
 
-// delivered says whether the Secrets that the Release takes values from are written, or have been: a provider that misses
-// one backs off for longer each time.
+// delivered says whether what the cluster is built with is there, or has been: the Secrets that the Release takes values
+// from, and the resources that its machines are put into. A provider that misses one backs off for longer each time.
 func (c *clusterRun) delivered(output strategies.Output) bool {
 	if release := c.observed(composedRelease); release != nil && installed(release) {
 		return true
 	}
-	for _, s := range output.SecretValues {
-		if s.Resource == "" || isTrue(c.observed(s.Resource), "Ready") {
+	for name := range output.Resources {
+		if isTrue(c.observed(name), "Ready") {
 			continue
 		}
-		if len(c.req.GetObserved().GetResources()[s.Resource].GetConnectionDetails()[s.Key]) == 0 {
+		// A resource that has written its Secret has done its part.
+		written, details := 0, c.req.GetObserved().GetResources()[name].GetConnectionDetails()
+		for _, s := range output.SecretValues {
+			if s.Resource != name {
+				continue
+			}
+			if len(details[s.Key]) == 0 {
+				return false
+			}
+			written++
+		}
+		if written == 0 {
 			return false
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rig-gateway/function-rig/internal/builder"
 	"github.com/rig-gateway/function-rig/strategies"
 	"github.com/rig-gateway/function-rig/strategies/harvester"
+	"github.com/rig-gateway/function-rig/strategies/vsphere"
 )
 
 // CLI of the function.
@@ -28,6 +29,7 @@ type CLI struct {
 func table() strategies.Table {
 	return strategies.Table{
 		"HarvesterBlueprint": harvester.Open,
+		"VsphereBlueprint":   vsphere.Open,
 	}
 }
 
