@@ -64,7 +64,7 @@ type InfraBlueprintSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind",message="providerRef.kind is immutable: create another InfraBlueprint for another provider"
 type ProviderReference struct {
-	// Kind of the provider blueprint, such as HarvesterBlueprint or VsphereBlueprint.
+	// Kind of the provider blueprint, such as HarvesterBlueprint, VsphereBlueprint or AwsBlueprint.
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*Blueprint$`
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`

@@ -262,7 +262,7 @@ func (b *Builder) Release(c Cluster) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotations[v1alpha1.AnnotationExternalName] = shorten(c.Name, maxReleaseName)
+	annotations[v1alpha1.AnnotationExternalName] = strategies.Shorten(c.Name, maxReleaseName)
 	if c.Paused {
 		annotations[v1alpha1.AnnotationPaused] = "true"
 	}

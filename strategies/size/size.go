@@ -40,16 +40,21 @@ type Units struct {
 // next size that the provider builds.
 func (u Units) Pool(path *field.Path, pool v1alpha1.Pool, defaults v1alpha1.NodeDefaults) (ledger.Resources, field.ErrorList) {
 	either := func(name string, own, fallback v1alpha1.Quantity) source {
-		if own == "" {
-			return source{field.NewPath("spec", "nodeDefaults", name), fallback}
-		}
-		return source{path.Child(name), own}
+		return source{At(path, name, own), cmp.Or(own, fallback)}
 	}
 	return u.parse(
 		either("cpu", pool.CPU, defaults.CPU),
 		either("memory", pool.Memory, defaults.Memory),
 		either("disk", pool.Disk, defaults.Disk),
 	)
+}
+
+// At says where a size of a pool was written: in the pool at path, or in the blueprint where the pool leaves it out.
+func At(path *field.Path, name string, own v1alpha1.Quantity) *field.Path {
+	if own == "" {
+		return field.NewPath("spec", "nodeDefaults", name)
+	}
+	return path.Child(name)
 }
 
 // Admitted reads the size that a pool was admitted with, like Pool.
@@ -84,35 +89,34 @@ type source struct {
 
 func (u Units) parse(cpu, memory, disk source) (size ledger.Resources, errs field.ErrorList) {
 	size[ledger.Nodes] = 1
-	for _, part := range []struct {
-		dimension ledger.Dimension
-		source    source
-		unit      Unit
-	}{{ledger.CPU, cpu, Unit{"whole vCPUs", Millicpus}}, {ledger.Memory, memory, u.Memory}, {ledger.Disk, disk, u.Disk}} {
-		v, err := u.whole(part.dimension, part.source, part.unit)
+	for d, s := range []source{ledger.CPU: cpu, ledger.Memory: memory, ledger.Disk: disk} {
+		v, err := u.Quantity(ledger.Dimension(d), s.path, s.quantity)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		size[part.dimension] = v
+		size[d] = v
 	}
 	return size, errs
 }
 
-// whole reads a positive number of units.
-func (u Units) whole(d ledger.Dimension, s source, unit Unit) (int64, *field.Error) {
-	parse, most, name := ledger.ParseBytes, int64(maxUnits*Gibibyte), "GiB"
+// Quantity reads a positive number of whole units of one dimension.
+func (u Units) Quantity(d ledger.Dimension, path *field.Path, q v1alpha1.Quantity) (int64, *field.Error) {
+	parse, unit, most, name := ledger.ParseBytes, u.Memory, int64(maxUnits*Gibibyte), "GiB"
 	if d == ledger.CPU {
-		parse, most, name = ledger.ParseCPU, maxUnits*Millicpus, "vCPUs"
+		parse, unit, most, name = ledger.ParseCPU, Unit{"whole vCPUs", Millicpus}, maxUnits*Millicpus, "vCPUs"
 	}
-	v, err := parse(s.path, s.quantity)
+	if d == ledger.Disk {
+		unit = u.Disk
+	}
+	v, err := parse(path, q)
 	if err != nil {
 		return 0, err
 	}
 	if next := ((v-1)/unit.Bytes + 1) * unit.Bytes; v != next {
-		return 0, field.Invalid(s.path, string(s.quantity), fmt.Sprintf("%s builds %s, at least one: use %s", u.Provider, unit.Name, d.Format(next)))
+		return 0, field.Invalid(path, string(q), fmt.Sprintf("%s builds %s, at least one: use %s", u.Provider, unit.Name, d.Format(next)))
 	}
 	if v > most {
-		return 0, field.Invalid(s.path, string(s.quantity), fmt.Sprintf("a node has at most %d %s", maxUnits, name))
+		return 0, field.Invalid(path, string(q), fmt.Sprintf("a node has at most %d %s", maxUnits, name))
 	}
 	return v, nil
 }

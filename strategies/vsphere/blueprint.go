@@ -67,7 +67,7 @@ func (s *strategy) complete() error {
 	if s.userData, err = cloudinit.Merge(defaultUserData, spec.CloudInit, "users", "groups"); err != nil {
 		errs = append(errs, field.Invalid(path.Child("cloudInit"), field.OmitValueType{}, err.Error()))
 	}
-	disk, invalid := ledger.ParseBytes(path.Child("templateDisk"), spec.TemplateDisk)
+	disk, invalid := units().Quantity(ledger.Disk, path.Child("templateDisk"), spec.TemplateDisk)
 	if s.templateDisk = disk; invalid != nil {
 		return append(errs, invalid).ToAggregate()
 	}

@@ -62,11 +62,7 @@ func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 func (s *strategy) Node(path *field.Path, pool v1alpha1.Pool) (strategies.Node, field.ErrorList) {
 	built, errs := units().Pool(path, pool, s.spec.NodeDefaults)
 	if len(errs) == 0 && built[ledger.Disk] < s.templateDisk {
-		at := path.Child("disk")
-		if pool.Disk == "" {
-			at = field.NewPath("spec", "nodeDefaults", "disk")
-		}
-		errs = append(errs, field.Invalid(at, ledger.Disk.Format(built[ledger.Disk]),
+		errs = append(errs, field.Invalid(size.At(path, "disk", pool.Disk), ledger.Disk.Format(built[ledger.Disk]),
 			"the template's disk is larger, and vSphere only grows it: use at least "+ledger.Disk.Format(s.templateDisk)))
 	}
 	if len(errs) > 0 {
