@@ -47,8 +47,8 @@ type instanceType struct {
 // Open an AwsBlueprint, a whole object as JSON. Every field that AWS would refuse is named in the error.
 func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 	var b v1alpha1.AwsBlueprint
-	if err := json.Unmarshal(blueprint, &b); err != nil {
-		return nil, fmt.Errorf("cannot decode the AwsBlueprint: %w", err)
+	if err := strategies.Decode("AwsBlueprint", blueprint, &b); err != nil {
+		return nil, err
 	}
 	s := &strategy{spec: b.Spec}
 	if err := s.complete(); err != nil {

@@ -50,8 +50,8 @@ type strategy struct {
 // Open a HarvesterBlueprint, a whole object as JSON. Every field that Harvester would refuse is named in the error.
 func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 	var b v1alpha1.HarvesterBlueprint
-	if err := json.Unmarshal(blueprint, &b); err != nil {
-		return nil, fmt.Errorf("cannot decode the HarvesterBlueprint: %w", err)
+	if err := strategies.Decode("HarvesterBlueprint", blueprint, &b); err != nil {
+		return nil, err
 	}
 	s := &strategy{spec: b.Spec}
 	if err := s.complete(); err != nil {

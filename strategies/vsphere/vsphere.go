@@ -43,8 +43,8 @@ type strategy struct {
 // Open a VsphereBlueprint, a whole object as JSON. Every field that vSphere would refuse is named in the error.
 func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 	var b v1alpha1.VsphereBlueprint
-	if err := json.Unmarshal(blueprint, &b); err != nil {
-		return nil, fmt.Errorf("cannot decode the VsphereBlueprint: %w", err)
+	if err := strategies.Decode("VsphereBlueprint", blueprint, &b); err != nil {
+		return nil, err
 	}
 	s := &strategy{spec: b.Spec}
 	if err := s.complete(); err != nil {
