@@ -78,6 +78,15 @@ func (s *strategy) Node(path *field.Path, pool v1alpha1.Pool) (strategies.Node, 
 	return strategies.Node{}, append(errs, s.tooLarge(path, pool, built)...)
 }
 
+// Divide a pool over the zones: a machine config has one zone.
+func (s *strategy) Divide(cluster string, pool v1alpha1.AdmittedPool) []strategies.Part {
+	var parts []strategies.Part
+	for _, share := range s.shares(cluster, pool) {
+		parts = append(parts, share.Part)
+	}
+	return parts
+}
+
 // tooLarge says which part of a size no instance type has.
 func (s *strategy) tooLarge(path *field.Path, pool v1alpha1.Pool, wanted ledger.Resources) field.ErrorList {
 	var most ledger.Resources
@@ -102,15 +111,6 @@ func (s *strategy) tooLarge(path *field.Path, pool v1alpha1.Pool, wanted ledger.
 	return errs
 }
 
-// Divide a pool over the zones: a machine config has one zone.
-func (s *strategy) Divide(cluster string, pool v1alpha1.AdmittedPool) []strategies.Part {
-	var parts []strategies.Part
-	for _, share := range s.shares(cluster, pool) {
-		parts = append(parts, share.Part)
-	}
-	return parts
-}
-
 // share of a pool that is in one zone.
 type share struct {
 	strategies.Part
@@ -121,7 +121,7 @@ type share struct {
 // small pools do not all begin in the same zone; one more or one less node changes one zone only.
 func (s *strategy) shares(cluster string, pool v1alpha1.AdmittedPool) []share {
 	hash := fnv.New32a()
-	hash.Write([]byte(cluster + "/" + pool.Name)) //nolint:errcheck // A hash never fails.
+	hash.Write([]byte(cluster + "/" + pool.Name))
 	zones := int64(len(s.spec.Zones))
 	first := int64(hash.Sum32()) % zones
 	var shares []share

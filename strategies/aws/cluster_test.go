@@ -46,7 +46,10 @@ func machine(zone string, changes map[string]any) map[string]any {
 }
 
 func output(pools map[string]any) strategies.Output {
-	return strategies.Output{Values: map[string]any{"machineConfigKind": "Amazonec2Config", "pools": pools}}
+	return strategies.Output{
+		Values:    map[string]any{"machineConfigKind": "Amazonec2Config", "pools": pools},
+		Resources: map[string]strategies.Resource{},
+	}
 }
 
 func resource(suffix, apiVersion, kind, externalName string, parameters map[string]any) strategies.Resource {

@@ -69,15 +69,15 @@ func profileName(cluster, role string) string {
 // managed returns the security group and the instance profiles of a cluster, as far as the blueprint wants them managed:
 // kinds of the AWS providers, which refer to each other by name.
 func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resource, error) {
+	resources := map[string]strategies.Resource{}
 	if !s.spec.SecurityGroup.Manage && !s.spec.InstanceProfiles.Manage {
-		return nil, nil
+		return resources, nil
 	}
 	config := scope.Infra.Credentials.InfrastructureProviderConfigRef
 	if config == nil || config.Name == "" {
 		return nil, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
 			"name the ProviderConfig of the AWS providers that makes security groups and instance profiles")
 	}
-	resources := map[string]strategies.Resource{}
 	add := func(suffix, apiVersion, kind string, metadata, parameters map[string]any) {
 		resources[suffix] = strategies.Resource{
 			"apiVersion": apiVersion,

@@ -87,18 +87,6 @@ type source struct {
 	quantity v1alpha1.Quantity
 }
 
-func (u Units) parse(cpu, memory, disk source) (size ledger.Resources, errs field.ErrorList) {
-	size[ledger.Nodes] = 1
-	for d, s := range []source{ledger.CPU: cpu, ledger.Memory: memory, ledger.Disk: disk} {
-		v, err := u.Quantity(ledger.Dimension(d), s.path, s.quantity)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		size[d] = v
-	}
-	return size, errs
-}
-
 // Quantity reads a positive number of whole units of one dimension.
 func (u Units) Quantity(d ledger.Dimension, path *field.Path, q v1alpha1.Quantity) (int64, *field.Error) {
 	parse, unit, most, name := ledger.ParseBytes, u.Memory, int64(maxUnits*Gibibyte), "GiB"
@@ -119,4 +107,16 @@ func (u Units) Quantity(d ledger.Dimension, path *field.Path, q v1alpha1.Quantit
 		return 0, field.Invalid(path, string(q), fmt.Sprintf("a node has at most %d %s", maxUnits, name))
 	}
 	return v, nil
+}
+
+func (u Units) parse(cpu, memory, disk source) (size ledger.Resources, errs field.ErrorList) {
+	size[ledger.Nodes] = 1
+	for d, s := range []source{ledger.CPU: cpu, ledger.Memory: memory, ledger.Disk: disk} {
+		v, err := u.Quantity(ledger.Dimension(d), s.path, s.quantity)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		size[d] = v
+	}
+	return size, errs
 }

@@ -52,7 +52,10 @@ func machine(cpu, memory, disk string, changes map[string]any) map[string]any {
 }
 
 func output(pools map[string]any) strategies.Output {
-	return strategies.Output{Values: map[string]any{"machineConfigKind": "VmwarevsphereConfig", "pools": pools}}
+	return strategies.Output{
+		Values:    map[string]any{"machineConfigKind": "VmwarevsphereConfig", "pools": pools},
+		Resources: map[string]strategies.Resource{},
+	}
 }
 
 func resource(suffix, apiVersion, kind string, parameters map[string]any) strategies.Resource {

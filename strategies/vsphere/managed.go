@@ -14,9 +14,10 @@ import (
 // managed returns the folder and the resource pool of a cluster, as far as the blueprint wants them managed: kinds of
 // provider-vsphere, whose external names are ids that vSphere gives.
 func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resource, error) {
+	resources := map[string]strategies.Resource{}
 	folder, pool := s.spec.Folder, s.spec.ResourcePool
 	if !folder.Manage && !pool.Manage {
-		return nil, nil
+		return resources, nil
 	}
 	config := scope.Infra.Credentials.InfrastructureProviderConfigRef
 	if config == nil || config.Name == "" {
@@ -31,7 +32,6 @@ func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resour
 			"spec":       map[string]any{"providerConfigRef": map[string]any{"name": config.Name}, "forProvider": parameters},
 		}
 	}
-	resources := map[string]strategies.Resource{}
 	if folder.Manage {
 		resources["folder"] = resource("folder", "inventory.crossplane.io/v1alpha1", "VSphereFolder", map[string]any{
 			"path": s.folder(scope.Cluster), "type": "vm", "datacenterId": folder.DatacenterID,
