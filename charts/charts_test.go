@@ -25,6 +25,7 @@ type objects struct {
 	Clusters  []cluster
 	Harvester []harvesterConfig
 	Vsphere   []vmwarevsphereConfig
+	AWS       []amazonec2Config
 	Secrets   []secret
 	Documents []document // as rendered, in the order of file names
 }
@@ -107,6 +108,8 @@ func render(t *testing.T, values map[string]any) objects {
 				got.Harvester = append(got.Harvester, decode[harvesterConfig](t, text))
 			case "VmwarevsphereConfig":
 				got.Vsphere = append(got.Vsphere, decode[vmwarevsphereConfig](t, text))
+			case "Amazonec2Config":
+				got.AWS = append(got.AWS, decode[amazonec2Config](t, text))
 			case "Secret":
 				got.Secrets = append(got.Secrets, decode[secret](t, text))
 			default:
@@ -363,6 +366,83 @@ func TestVsphere(t *testing.T) {
 		})
 	}
 	equal(t, want, render(t, readValues(t, "vsphere")))
+}
+
+func TestAWS(t *testing.T) {
+	configs := []string{"search-all-a-95551b82", "search-all-b-5e7d2040"}
+	controlPlane := selectorEntry{Config: map[string]any{"disable-cloud-controller": true}}
+	controlPlane.MachineLabelSelector = &struct {
+		MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	}{MatchLabels: map[string]string{"rke.cattle.io/control-plane-role": "true"}}
+	pool := func(name, config string, quantity int32) machinePool {
+		return machinePool{
+			Name: name, Quantity: new(quantity), EtcdRole: new(true), ControlPlaneRole: new(true), WorkerRole: new(true),
+			MachineConfigRef:  machineConfigRef{Kind: "Amazonec2Config", Name: config},
+			RollingUpdate:     &rollingUpdate{MaxSurge: 1.0, MaxUnavailable: 0.0},
+			DrainBeforeDelete: new(true),
+		}
+	}
+	want := objects{
+		Clusters: []cluster{{
+			TypeMeta: meta("provisioning.cattle.io/v1", "Cluster", "search"),
+			Spec: clusterSpec{
+				KubernetesVersion:         "v1.31.7+rke2r1",
+				CloudCredentialSecretName: new("cattle-global-data:cc-aws"),
+				EnableNetworkPolicy:       new(false),
+				LocalClusterAuthEndpoint:  &localAuthEndpoint{Enabled: new(false)},
+				RKEConfig: rkeConfig{
+					MachineGlobalConfig: map[string]any{"cni": "canal"},
+					MachineSelectorConfig: []selectorEntry{
+						{Config: map[string]any{"cloud-provider-name": "external", "node-name-from-cloud-provider-metadata": true}},
+						controlPlane,
+						{Config: map[string]any{"profile": "cis"}},
+					},
+					AdditionalManifest: new(`apiVersion: helm.cattle.io/v1
+kind: HelmChart
+metadata:
+  name: aws-cloud-controller-manager
+  namespace: kube-system
+spec:
+  chart: aws-cloud-controller-manager
+  repo: "https://charts.example.org/aws"
+  version: "0.0.8"
+  targetNamespace: kube-system
+  # It runs before the nodes are ready: they wait for it.
+  bootstrap: true
+  valuesContent: |
+    hostNetworking: true
+    nodeSelector:
+      node-role.kubernetes.io/control-plane: "true"
+    tolerations:
+    - operator: Exists
+    args:
+    - --cloud-provider=aws
+    - --configure-cloud-routes=false
+    - --v=2
+---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: extra
+`),
+					UpgradeStrategy: upgradeStrategy{ControlPlaneConcurrency: new("1"), WorkerConcurrency: new("1")},
+					ETCD:            etcd{DisableSnapshots: new(false), SnapshotScheduleCron: new("0 */5 * * *"), SnapshotRetention: new(5)},
+					MachinePools:    []machinePool{pool("all-a", configs[0], 2), pool("all-b", configs[1], 1)},
+				},
+			},
+		}},
+	}
+	for i, zone := range []string{"a", "b"} {
+		want.AWS = append(want.AWS, amazonec2Config{
+			TypeMeta: meta("rke-machine-config.cattle.io/v1", "Amazonec2Config", configs[i]),
+			Region:   "eu-central-1", Zone: zone, VPCID: "vpc-0a1b", SubnetID: new("subnet-0" + zone), AMI: "ami-0c2d",
+			InstanceType: "m6i.xlarge", RootSize: "100", VolumeType: new("gp3"), EncryptEBSVolume: new(true),
+			SecurityGroup: []string{"rig-search"}, SecurityGroupReadonly: new(true), IAMInstanceProfile: new("search-controlplane"),
+			SSHUser: new("ubuntu"), Tags: new("kubernetes.io/cluster/search,owned"), UserData: new("#cloud-config\ntimezone: UTC\n"),
+			PrivateAddressOnly: new(true), HTTPTokens: new("required"),
+		})
+	}
+	equal(t, want, render(t, readValues(t, "aws")))
 }
 
 func TestWithoutCloudProvider(t *testing.T) {
@@ -646,7 +726,7 @@ func TestEveryPoolHasItsMachineConfig(t *testing.T) {
 }
 
 func TestRenderIsDeterministic(t *testing.T) {
-	for _, name := range []string{"harvester-small", "harvester-full", "vsphere"} {
+	for _, name := range []string{"harvester-small", "harvester-full", "vsphere", "aws"} {
 		first, err := renderFiles(t, readValues(t, name), "fleet-default")
 		if err != nil {
 			t.Fatal(err)
@@ -780,6 +860,12 @@ func TestRefusals(t *testing.T) {
 		"MemoryWithUnit":     {reason: "The unit is fixed: GiB.", change: `pools: {all: {machineConfig: {memorySize: 8Gi}}}`, want: []string{"at '/pools/all/machineConfig/memorySize'", "does not match pattern"}},
 		"DiskAsNumber":       {reason: "Rancher's CRD has strings for int flags.", values: "vsphere", change: `pools: {workers: {machineConfig: {diskSize: 40960}}}`, want: []string{"at '/pools/workers/machineConfig/diskSize'", "got number, want string"}},
 		"DiskInfoAsArray":    {reason: "diskInfo is a JSON string.", change: `pools: {all: {machineConfig: {diskInfo: [{size: 40}]}}}`, want: []string{"at '/pools/all/machineConfig/diskInfo'", "got array, want string"}},
+		"RootSizeAsNumber":   {reason: "Rancher's CRD has strings for int flags.", values: "aws", change: `pools: {all-a: {machineConfig: {rootSize: 100}}}`, want: []string{"at '/pools/all-a/machineConfig/rootSize'", "got number, want string"}},
+		"GroupAsString":      {reason: "Slice flags are arrays.", values: "aws", change: `pools: {all-a: {machineConfig: {securityGroup: rig}}}`, want: []string{"at '/pools/all-a/machineConfig/securityGroup'", "got string, want array"}},
+		"ZoneWithRegion":     {reason: "The driver puts the region before the letter.", values: "aws", change: `pools: {all-a: {machineConfig: {zone: eu-central-1a}}}`, want: []string{"at '/pools/all-a/machineConfig/zone'", "does not match pattern"}},
+		"KeyInConfig":        {reason: "Credentials belong into the cloud credential.", values: "aws", change: `pools: {all-a: {machineConfig: {secretKey: x}}}`, want: []string{"at '/pools/all-a/machineConfig'", "'secretKey' not allowed"}},
+		"NoInstanceType":     {reason: "The driver's default would cost quota unseen.", values: "aws", change: `pools: {all-a: {machineConfig: {instanceType: null}}}`, want: []string{"at '/pools/all-a/machineConfig'", "missing property 'instanceType'"}},
+		"ControllerPlain":    {reason: "A chart is pulled by TLS only.", values: "aws", change: `cloudProvider: {aws: {repository: "http://charts.example.org"}}`, want: []string{"at '/cloudProvider/aws/repository'", "does not match pattern"}},
 		"NetworkAsString":    {reason: "Slice flags are arrays.", values: "vsphere", change: `pools: {workers: {machineConfig: {network: vlan10}}}`, want: []string{"at '/pools/workers/machineConfig/network'", "got string, want array"}},
 		"TemplateNoSource":   {reason: "Every creation type but legacy clones.", values: "vsphere", change: `pools: {workers: {machineConfig: {cloneFrom: null}}}`, want: []string{"at '/pools/workers/machineConfig'", "missing property 'cloneFrom'"}},
 		"MissingSize":        {reason: "The driver's default would cost quota unseen.", change: `pools: {all: {machineConfig: {memorySize: null}}}`, want: []string{"at '/pools/all/machineConfig'", "missing property 'memorySize'"}},
@@ -791,7 +877,7 @@ func TestRefusals(t *testing.T) {
 		"PoolName":           {reason: "The pool's name becomes part of object names.", change: `pools: {Big_Pool: {}}`, want: []string{"at '/pools'", "'Big_Pool'"}},
 		"TaintEffect":        {reason: "Kubernetes knows three effects.", change: `pools: {all: {taints: [{key: a, effect: Never}]}}`, want: []string{"at '/pools/all/taints/0/effect'", "'NoSchedule'"}},
 		"LabelAsBool":        {reason: "Label values are strings.", change: `pools: {all: {labels: {gpu: true}}}`, want: []string{"at '/pools/all/labels/gpu'", "got boolean, want string"}},
-		"UnknownKind":        {reason: "The chart knows two kinds.", change: `machineConfigKind: Amazonec2Config`, want: []string{"at '/machineConfigKind'", "'HarvesterConfig', 'VmwarevsphereConfig'"}},
+		"UnknownKind":        {reason: "The chart knows three kinds.", change: `machineConfigKind: NutanixConfig`, want: []string{"at '/machineConfigKind'", "'HarvesterConfig', 'VmwarevsphereConfig', 'Amazonec2Config'"}},
 		"MissingKind":        {reason: "There is no default kind.", change: `machineConfigKind: null`, want: []string{"missing property 'machineConfigKind'"}},
 		"OtherCloudProvider": {reason: "The cloud provider fits the machines.", change: `cloudProvider: {harvester: null, vsphere: {host: v.example.org, datacenters: [a]}}`, want: []string{"at '/cloudProvider'", "'vsphere'"}},
 		"BothProviders":      {reason: "A cluster has one cloud provider.", values: "vsphere", change: `cloudProvider: {harvester: {server: "https://h.example.org", namespace: a}}`, want: []string{"at '/cloudProvider'", "'harvester'"}},
@@ -882,6 +968,17 @@ func TestMachineConfigFields(t *testing.T) {
 				"cloudinit": text, "boot2dockerUrl": text, "cfgparam": list, "tag": list, "customAttribute": list,
 				"vappIpprotocol": text, "vappIpallocationpolicy": text, "vappTransport": text, "vappProperty": list,
 				"sshUser": text, "sshPort": number, "sshUserGroup": text, "os": "linux", "gracefulShutdownTimeout": number,
+			},
+		},
+		"Amazonec2Config": {
+			reason: "Flags of the EC2 node driver.", values: "aws", pool: "all-a", definition: "amazonec2Config",
+			fields: map[string]any{
+				"region": text, "zone": "a", "vpcId": "vpc-1", "subnetId": "subnet-1", "ami": "ami-1", "instanceType": text,
+				"rootSize": number, "volumeType": text, "deviceName": text, "encryptEbsVolume": boolean, "kmsKey": text,
+				"securityGroup": list, "securityGroupReadonly": boolean, "openPort": list, "iamInstanceProfile": text,
+				"sshUser": text, "keypairName": text, "sshKeyContents": text, "tags": text, "userdata": text,
+				"usePrivateAddress": boolean, "privateAddressOnly": boolean, "requestSpotInstance": boolean, "spotPrice": text,
+				"monitoring": boolean, "httpEndpoint": "enabled", "httpTokens": "optional", "endpoint": text, "retries": number,
 			},
 		},
 	}

@@ -184,6 +184,27 @@ type vmwarevsphereConfig struct {
 	CfgParam     []string `json:"cfgparam,omitempty"`
 }
 
+type amazonec2Config struct {
+	TypeMeta              `json:",inline"`
+	Region                string   `json:"region"`
+	Zone                  string   `json:"zone"`
+	VPCID                 string   `json:"vpcId"`
+	SubnetID              *string  `json:"subnetId,omitempty"`
+	AMI                   string   `json:"ami"`
+	InstanceType          string   `json:"instanceType"`
+	RootSize              string   `json:"rootSize"`
+	VolumeType            *string  `json:"volumeType,omitempty"`
+	EncryptEBSVolume      *bool    `json:"encryptEbsVolume,omitempty"`
+	SecurityGroup         []string `json:"securityGroup,omitempty"`
+	SecurityGroupReadonly *bool    `json:"securityGroupReadonly,omitempty"`
+	IAMInstanceProfile    *string  `json:"iamInstanceProfile,omitempty"`
+	SSHUser               *string  `json:"sshUser,omitempty"`
+	Tags                  *string  `json:"tags,omitempty"`
+	UserData              *string  `json:"userdata,omitempty"`
+	PrivateAddressOnly    *bool    `json:"privateAddressOnly,omitempty"`
+	HTTPTokens            *string  `json:"httpTokens,omitempty"`
+}
+
 type kubeconfig struct {
 	APIVersion     string         `json:"apiVersion"`
 	Kind           string         `json:"kind"`

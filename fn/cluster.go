@@ -30,8 +30,9 @@ type clusterRun struct {
 	*run
 	terms
 
-	spec   v1alpha1.ClusterBlueprintSpec
-	record ledger.Record
+	spec     v1alpha1.ClusterBlueprintSpec
+	record   ledger.Record
+	strategy strategies.Strategy
 }
 
 // terms are what a cluster knows of its InfraBlueprint.
@@ -59,7 +60,7 @@ func (r *run) gatekeeper() error {
 	if !found {
 		return c.refuse(reasonInfraBlueprintNotFound, field.NotFound(field.NewPath("spec", "infraBlueprintRef", "name"), c.spec.InfraBlueprintRef.Name))
 	}
-	strategy, _, err := r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
+	c.strategy, _, err = r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
 	if r.need.unresolved {
 		return nil
 	}
@@ -67,7 +68,7 @@ func (r *run) gatekeeper() error {
 		return c.refuse(reasonProviderNotReady, err)
 	}
 	r.status["provider"] = c.infra.ProviderRef.Kind
-	return c.decide(strategy)
+	return c.decide()
 }
 
 // read the composite: what is wanted, and what the record says is kept.
@@ -204,8 +205,8 @@ func (c *clusterRun) refuse(reason string, cause error) error {
 }
 
 // decide what the cluster keeps and renders.
-func (c *clusterRun) decide(strategy strategies.Strategy) error {
-	wanted, invalid := c.wanted(strategy)
+func (c *clusterRun) decide() error {
+	wanted, invalid := c.wanted()
 	if invalid != nil {
 		if len(c.record.Pools) == 0 && c.observed(composedRelease) == nil && (c.started() || c.observed(composedRequest) == nil) {
 			return c.refuse(reasonInvalidSpec, invalid)
@@ -234,7 +235,7 @@ func (c *clusterRun) decide(strategy strategies.Strategy) error {
 		return err
 	}
 	if len(d.Rendered.Pools) > 0 {
-		if err := c.build(strategy, d); err != nil {
+		if err := c.build(d); err != nil {
 			c.set(isFalse(typeAdmitted, reasonAwaitingAdmission, err.Error()), isFalse(typeProvisioned, reasonProvisioningFailed, err.Error()))
 			return err
 		}
@@ -244,7 +245,7 @@ func (c *clusterRun) decide(strategy strategies.Strategy) error {
 
 // wanted resolves the pools of the spec. A pool that asks for the same as when it was admitted keeps the sizes and the
 // footprint that it was admitted with, whatever the defaults are today.
-func (c *clusterRun) wanted(strategy strategies.Strategy) ([]ledger.AdmittedPool, error) {
+func (c *clusterRun) wanted() ([]ledger.AdmittedPool, error) {
 	path := field.NewPath("spec")
 	errs := c.spec.Validate(path)
 	if len(errs) > 0 {
@@ -261,7 +262,7 @@ func (c *clusterRun) wanted(strategy strategies.Strategy) ([]ledger.AdmittedPool
 			out = append(out, before)
 			continue
 		}
-		node, more := strategy.Node(path.Child("pools").Index(i), p)
+		node, more := c.strategy.Node(path.Child("pools").Index(i), p)
 		errs = append(errs, more...)
 		pool := ledger.Pool{Name: p.Name, Count: p.Count, Node: node.Footprint}
 		out = append(out, ledger.AdmittedPool{Pool: pool, Spec: v1alpha1.AdmittedPool{
@@ -340,12 +341,16 @@ func (c *clusterRun) shows(record ledger.Record) bool {
 	for _, p := range value(live, "spec", "rkeConfig", "machinePools").GetListValue().GetValues() {
 		counts[text(p.GetStructValue(), "name")] = integer(p.GetStructValue(), "quantity")
 	}
+	rendered := 0
 	for _, p := range record.Pools {
-		if counts[p.Name] != p.Count {
-			return false
+		for _, part := range strategies.Parts(c.strategy, c.name(), p.Spec) {
+			if counts[part.Name] != part.Count {
+				return false
+			}
+			rendered++
 		}
 	}
-	return len(counts) == len(record.Pools)
+	return len(counts) == rendered
 }
 
 // claim is namespace/name of the ClusterBlueprint, empty where the composite has no claim.
@@ -366,7 +371,7 @@ func (c *clusterRun) post(d ledger.Decision) error {
 }
 
 // build what the decision renders.
-func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) error {
+func (c *clusterRun) build(d ledger.Decision) error {
 	record := d.Rendered.API()
 	labels := map[string]string{
 		v1alpha1.LabelInfraBlueprint: c.spec.InfraBlueprintRef.Name, v1alpha1.LabelCluster: c.name(),
@@ -375,14 +380,14 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 	if err != nil {
 		return err
 	}
-	output, err := strategy.Cluster(strategies.Scope{
+	output, err := c.strategy.Cluster(strategies.Scope{
 		Cluster: c.name(), Labels: labels, Infra: c.infra, Pools: record.Pools, SecretNamespace: c.input.ConnectionSecretNamespace,
 	})
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", c.infra.ProviderRef.Kind, c.infra.ProviderRef.Name, err)
 	}
 	cluster := builder.Cluster{
-		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Provider: output,
+		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Strategy: c.strategy, Provider: output,
 		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || !c.delivered(output),
 	}
 	release, err := c.builder.Release(cluster)
@@ -412,17 +417,28 @@ func (c *clusterRun) build(strategy strategies.Strategy, d ledger.Decision) erro
 	return nil
 }
 
-// delivered says whether the Secrets that the Release takes values from are written, or have been: a provider that misses
-// one backs off for longer each time.
+// delivered says whether what the cluster is built with is there, or has been: the Secrets that the Release takes values
+// from, and the resources that its machines are put into. A provider that misses one backs off for longer each time.
 func (c *clusterRun) delivered(output strategies.Output) bool {
 	if release := c.observed(composedRelease); release != nil && installed(release) {
 		return true
 	}
-	for _, s := range output.SecretValues {
-		if s.Resource == "" || isTrue(c.observed(s.Resource), "Ready") {
+	for name := range output.Resources {
+		if isTrue(c.observed(name), "Ready") {
 			continue
 		}
-		if len(c.req.GetObserved().GetResources()[s.Resource].GetConnectionDetails()[s.Key]) == 0 {
+		// A resource that has written its Secret has done its part.
+		written, details := 0, c.req.GetObserved().GetResources()[name].GetConnectionDetails()
+		for _, s := range output.SecretValues {
+			if s.Resource != name {
+				continue
+			}
+			if len(details[s.Key]) == 0 {
+				return false
+			}
+			written++
+		}
+		if written == 0 {
 			return false
 		}
 	}

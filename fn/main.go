@@ -10,7 +10,9 @@ import (
 	"github.com/rig-gateway/function-rig/charts"
 	"github.com/rig-gateway/function-rig/internal/builder"
 	"github.com/rig-gateway/function-rig/strategies"
+	"github.com/rig-gateway/function-rig/strategies/aws"
 	"github.com/rig-gateway/function-rig/strategies/harvester"
+	"github.com/rig-gateway/function-rig/strategies/vsphere"
 )
 
 // CLI of the function.
@@ -27,7 +29,9 @@ type CLI struct {
 // table of the strategies by the kind of their blueprint. A new provider is one line here.
 func table() strategies.Table {
 	return strategies.Table{
+		"AwsBlueprint":       aws.Open,
 		"HarvesterBlueprint": harvester.Open,
+		"VsphereBlueprint":   vsphere.Open,
 	}
 }
 

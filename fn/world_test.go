@@ -403,8 +403,13 @@ func (w *world) provideRelease(k id) {
 	}
 	parsed, _ := ledger.ParseRecord(nil, record)
 	target, nodes := object{}, map[string]ledger.Resources{}
-	for _, p := range parsed.Pools {
-		target[p.Name], nodes[p.Name] = at(o, "spec", "forProvider", "values", "pools", p.Name, "quantity"), p.Node
+	for name, pool := range at(o, "spec", "forProvider", "values", "pools").(object) {
+		target[name] = at(pool, "quantity")
+		for _, p := range parsed.Pools {
+			if name == p.Name || at(pool, "machineConfig", "zone") != nil && name[:len(name)-len("-a")] == p.Name {
+				nodes[name] = p.Node
+			}
+		}
 	}
 	c := w.rancher[k.name]
 	if c == nil {

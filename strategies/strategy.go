@@ -36,6 +36,27 @@ type Node struct {
 	Type string
 }
 
+// Divider is a Strategy that builds a pool as several of Rancher's machine pools.
+type Divider interface {
+	// Divide a pool of a cluster. The counts add up to the pool's, the names are unique in the cluster, and both depend on
+	// the blueprint and the arguments only.
+	Divide(cluster string, pool v1alpha1.AdmittedPool) []Part
+}
+
+// Part of a pool is one of Rancher's machine pools.
+type Part struct {
+	Name  string
+	Count int64
+}
+
+// Parts that a pool of a cluster is built as: one of its own name, unless the strategy divides it.
+func Parts(s Strategy, cluster string, pool v1alpha1.AdmittedPool) []Part {
+	if d, ok := s.(Divider); ok {
+		return d.Divide(cluster, pool)
+	}
+	return []Part{{pool.Name, pool.Count}}
+}
+
 // Open reads a provider blueprint, a whole object as JSON, and returns the strategy bound to it. An error names the
 // field below the blueprint that is wrong.
 type Open func(blueprint json.RawMessage) (Strategy, error)
@@ -73,23 +94,23 @@ type Scope struct {
 
 // Output of a strategy.
 type Output struct {
-	// Values of the cluster chart: machineConfigKind, pools.<name>.machineConfig, cloudProvider and so on.
+	// Values of the cluster chart: machineConfigKind, pools.<part>.machineConfig, cloudProvider and so on.
 	Values map[string]any
 	// SecretValues of the chart come from Secrets on the control plane when provider-helm installs it.
 	SecretValues []SecretValue
-	// Resources that are composed beside the Release, by their composed name.
+	// Resources that are composed beside the Release, by their composed name. A cluster is installed once all are ready.
 	Resources map[string]Resource
 }
 
-// SecretValue sets one chart value from a Secret on the control plane.
+// SecretValue sets chart values from a Secret on the control plane.
 type SecretValue struct {
-	// Path of the value, such as cloudProvider.harvester.token.
+	// Path of the value that the key holds, such as cloudProvider.harvester.token. Commas, braces and backslashes mean
+	// something there, as in helm --set. Empty when the key holds chart values as YAML, in which every text can be written.
 	Path string
 	// Secret and Key that hold it.
 	Secret v1alpha1.SecretReference
 	Key    string
-	// Resource of the Output that writes the Secret. A cluster is not installed before it is ready; empty when the Secret
-	// is there anyway.
+	// Resource of the Output that writes the Secret; empty when the Secret is there anyway.
 	Resource string
 }
 
@@ -105,6 +126,12 @@ func Metadata(name string, labels, annotations map[string]string) map[string]any
 		all[v1alpha1.AnnotationExternalName] = name
 	}
 	return map[string]any{"name": name, "labels": anyMap(labels), "annotations": all}
+}
+
+// UnnamedMetadata of a managed resource whose external name is an id that the infrastructure gives it: any other would be
+// looked up there.
+func UnnamedMetadata(name string, labels map[string]string) map[string]any {
+	return map[string]any{"name": name, "labels": anyMap(labels)}
 }
 
 // ObjectName returns the name of one of a cluster's managed resources. A suffix has no dash, so that two clusters never

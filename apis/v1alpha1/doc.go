@@ -22,6 +22,7 @@ const (
 	KindClusterBlueprint   = "ClusterBlueprint"
 	KindHarvesterBlueprint = "HarvesterBlueprint"
 	KindVsphereBlueprint   = "VsphereBlueprint"
+	KindAwsBlueprint       = "AwsBlueprint"
 )
 
 // Labels on everything that a cluster composes, and on the mailboxes between clusters and InfraBlueprints.

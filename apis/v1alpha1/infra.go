@@ -64,7 +64,7 @@ type InfraBlueprintSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind",message="providerRef.kind is immutable: create another InfraBlueprint for another provider"
 type ProviderReference struct {
-	// Kind of the provider blueprint, such as HarvesterBlueprint or VsphereBlueprint.
+	// Kind of the provider blueprint, such as HarvesterBlueprint, VsphereBlueprint or AwsBlueprint.
 	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*Blueprint$`
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
@@ -165,8 +165,8 @@ type Credentials struct {
 	// RancherProviderConfigRef names the ProviderConfigs of provider-helm and provider-kubernetes, both of this name, that
 	// reach the Rancher management cluster.
 	RancherProviderConfigRef ProviderConfigReference `json:"rancherProviderConfigRef"`
-	// InfrastructureProviderConfigRef names the ProviderConfig of provider-kubernetes that reaches the provider's own
-	// Kubernetes API. Harvester needs it, vSphere has none.
+	// InfrastructureProviderConfigRef names the ProviderConfig that reaches the infrastructure: of provider-kubernetes for
+	// Harvester, which needs it; of provider-vsphere or of the AWS providers where their blueprint manages something.
 	// +optional
 	InfrastructureProviderConfigRef *ProviderConfigReference `json:"infrastructureProviderConfigRef,omitempty"`
 	// CloudCredentialSecretName is Rancher's cloud credential for the provider, such as cattle-global-data:cc-abcde.

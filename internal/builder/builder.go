@@ -38,6 +38,8 @@ type Cluster struct {
 	Chart v1alpha1.ChartSource
 	// Record that is rendered.
 	Record v1alpha1.QuotaRecord
+	// Strategy that the cluster is built with. It lays the pools out.
+	Strategy strategies.Strategy
 	// Provider is what the strategy returned.
 	Provider strategies.Output
 	// SecretNamespace is where connection secrets are written on the control plane.
@@ -99,6 +101,9 @@ func (b *Builder) Values(c Cluster) (map[string]any, error) {
 		return nil, fmt.Errorf("cannot copy values: %w", err)
 	}
 	for _, s := range c.Provider.SecretValues {
+		if s.Path == "" {
+			continue
+		}
 		if err := setPath(checked, s.Path, "from-a-secret"); err != nil {
 			return nil, err
 		}
@@ -153,14 +158,16 @@ func clusterDefaults(infra v1alpha1.InfraBlueprintSpec) (map[string]any, error) 
 func claimValues(c Cluster) map[string]any {
 	pools := map[string]any{}
 	for _, p := range c.Record.Pools {
-		pool := map[string]any{"quantity": p.Count, "roles": p.Roles}
-		if len(p.Labels) > 0 {
-			pool["labels"] = p.Labels
+		for _, part := range strategies.Parts(c.Strategy, c.Name, p) {
+			pool := map[string]any{"quantity": part.Count, "roles": p.Roles}
+			if len(p.Labels) > 0 {
+				pool["labels"] = p.Labels
+			}
+			if len(p.Taints) > 0 {
+				pool["taints"] = p.Taints
+			}
+			pools[part.Name] = pool
 		}
-		if len(p.Taints) > 0 {
-			pool["taints"] = p.Taints
-		}
-		pools[p.Name] = pool
 	}
 	return map[string]any{
 		"cluster": map[string]any{
@@ -255,7 +262,7 @@ func (b *Builder) Release(c Cluster) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	annotations[v1alpha1.AnnotationExternalName] = shorten(c.Name, maxReleaseName)
+	annotations[v1alpha1.AnnotationExternalName] = strategies.Shorten(c.Name, maxReleaseName)
 	if c.Paused {
 		annotations[v1alpha1.AnnotationPaused] = "true"
 	}
@@ -272,13 +279,19 @@ func (b *Builder) Release(c Cluster) (map[string]any, error) {
 	if c.Chart.PlainHTTP {
 		parameters["plainHTTP"] = true
 	}
-	var set []any
-	for _, s := range slices.SortedFunc(slices.Values(c.Provider.SecretValues), func(a, b strategies.SecretValue) int {
+	var set, valuesFrom []any
+	for _, s := range slices.SortedStableFunc(slices.Values(c.Provider.SecretValues), func(a, b strategies.SecretValue) int {
 		return strings.Compare(a.Path, b.Path)
 	}) {
-		set = append(set, map[string]any{"name": s.Path, "valueFrom": map[string]any{"secretKeyRef": map[string]any{
-			"name": s.Secret.Name, "namespace": s.Secret.Namespace, "key": s.Key,
-		}}})
+		source := map[string]any{"secretKeyRef": map[string]any{"name": s.Secret.Name, "namespace": s.Secret.Namespace, "key": s.Key}}
+		if s.Path == "" {
+			valuesFrom = append(valuesFrom, source)
+			continue
+		}
+		set = append(set, map[string]any{"name": s.Path, "valueFrom": source})
+	}
+	if len(valuesFrom) > 0 {
+		parameters["valuesFrom"] = valuesFrom
 	}
 	if len(set) > 0 {
 		parameters["set"] = set

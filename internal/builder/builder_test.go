@@ -158,6 +158,32 @@ func TestValuesPrecedence(t *testing.T) {
 	}
 }
 
+// divided builds every pool as two machine pools.
+type divided struct{ strategies.Strategy }
+
+func (divided) Divide(cluster string, pool v1alpha1.AdmittedPool) []strategies.Part {
+	return []strategies.Part{{Name: pool.Name + "-" + cluster[:1], Count: pool.Count - 1}, {Name: pool.Name + "-z", Count: 1}}
+}
+
+func TestValuesOfDividedPools(t *testing.T) {
+	c := cluster()
+	c.Strategy = divided{}
+	c.Provider.Values["pools"] = values{"all-p": values{"machineConfig": machineConfig()}, "all-z": values{"machineConfig": machineConfig()}}
+	c.Record.Pools[0].Labels = map[string]string{"a": "b"}
+	got, err := newBuilder(t).Values(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(quantity int64) values {
+		return values{
+			"quantity": quantity, "roles": []any{"control-plane", "etcd", "worker"}, "labels": values{"a": "b"}, "machineConfig": machineConfig(),
+		}
+	}
+	if diff := cmp.Diff(values{"all-p": part(2), "all-z": part(1)}, got["pools"]); diff != "" {
+		t.Errorf("Values(...): pools: -want, +got:\n%s", diff)
+	}
+}
+
 func TestValuesRefused(t *testing.T) {
 	cases := map[string]struct {
 		reason   string
@@ -260,6 +286,26 @@ func TestRelease(t *testing.T) {
 }
 
 // Helm takes 53 characters; two names that differ after them stay apart.
+// A Secret that holds chart values as YAML is merged as such; a path in it would be none.
+func TestReleaseValuesFrom(t *testing.T) {
+	c := cluster()
+	c.Provider.SecretValues = []strategies.SecretValue{
+		{Secret: v1alpha1.SecretReference{Name: "account", Namespace: "crossplane-system"}, Key: "values.yaml"},
+	}
+	got, err := newBuilder(t).Release(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parameters := got["spec"].(values)["forProvider"].(values)
+	want := []any{values{"secretKeyRef": values{"name": "account", "namespace": "crossplane-system", "key": "values.yaml"}}}
+	if diff := cmp.Diff(want, parameters["valuesFrom"]); diff != "" {
+		t.Errorf("Release(...): valuesFrom: -want, +got:\n%s", diff)
+	}
+	if set, exists := parameters["set"]; exists {
+		t.Errorf("Release(...): want nothing set, got %v", set)
+	}
+}
+
 func TestReleaseName(t *testing.T) {
 	b := newBuilder(t)
 	seen := map[string]string{}

@@ -12,6 +12,9 @@ import (
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies"
+	"github.com/rig-gateway/function-rig/strategies/cloudinit"
+	"github.com/rig-gateway/function-rig/strategies/size"
 )
 
 const (
@@ -30,8 +33,7 @@ var ratioPattern = regexp.MustCompile(`^(0|10(\.0{1,3})?|[1-9](\.[0-9]{1,3})?)$`
 // without an API server.
 func (s *strategy) complete() error {
 	spec, path := &s.spec, field.NewPath("spec")
-	defaults, err := embeddedDefaults()
-	if err != nil {
+	if err := size.Default(&spec.NodeDefaults, defaultSizes); err != nil {
 		return err
 	}
 
@@ -42,7 +44,7 @@ func (s *strategy) complete() error {
 	if spec.VMNamespace == "" {
 		errs = append(errs, field.Required(path.Child("vmNamespace"), "name the Harvester namespace of the virtual machines"))
 	} else {
-		errs = append(errs, invalid(path.Child("vmNamespace"), spec.VMNamespace, validation.IsDNS1123Label)...)
+		errs = append(errs, strategies.Check(path.Child("vmNamespace"), spec.VMNamespace, validation.IsDNS1123Label)...)
 	}
 	errs = append(errs, qualify(path.Child("image"), spec.VMNamespace, &spec.Image)...)
 	if len(spec.Networks) == 0 {
@@ -52,7 +54,7 @@ func (s *strategy) complete() error {
 		errs = append(errs, qualify(path.Child("networks").Index(i), spec.VMNamespace, &spec.Networks[i])...)
 	}
 	if spec.StorageClassName != "" {
-		errs = append(errs, invalid(path.Child("storageClassName"), spec.StorageClassName, validation.IsDNS1123Subdomain)...)
+		errs = append(errs, strategies.Check(path.Child("storageClassName"), spec.StorageClassName, validation.IsDNS1123Subdomain)...)
 	}
 	if strings.TrimSpace(spec.SSHUser) == "" {
 		errs = append(errs, field.Required(path.Child("sshUser"), "name the user of the image, such as ubuntu"))
@@ -61,13 +63,11 @@ func (s *strategy) complete() error {
 		errs = append(errs, field.Invalid(path.Child("enableSecureBoot"), true, "secure boot needs enableEFI"))
 	}
 	// The text is left out of the error, because it may hold passwords.
-	if s.userData, err = mergeCloudInit(defaultUserData, spec.CloudInit); err != nil {
+	var err error
+	if s.userData, err = cloudinit.Merge(defaultUserData, spec.CloudInit); err != nil {
 		errs = append(errs, field.Invalid(path.Child("cloudInit"), field.OmitValueType{}, err.Error()))
 	}
 
-	spec.NodeDefaults.CPU = cmp.Or(spec.NodeDefaults.CPU, defaults.CPU)
-	spec.NodeDefaults.Memory = cmp.Or(spec.NodeDefaults.Memory, defaults.Memory)
-	spec.NodeDefaults.Disk = cmp.Or(spec.NodeDefaults.Disk, defaults.Disk)
 	errs = append(errs, s.completeOverhead(path.Child("overhead"))...)
 	if len(errs) == 0 {
 		_, errs = s.Node(nil, v1alpha1.Pool{})
@@ -101,16 +101,9 @@ func qualify(path *field.Path, namespace string, name *string) field.ErrorList {
 	}
 	ns, object, ok := strings.Cut(*name, "/")
 	if !ok {
-		errs := invalid(path, *name, validation.IsDNS1123Subdomain)
+		errs := strategies.Check(path, *name, validation.IsDNS1123Subdomain)
 		*name = namespace + "/" + *name
 		return errs
 	}
-	return append(invalid(path, ns, validation.IsDNS1123Label), invalid(path, object, validation.IsDNS1123Subdomain)...)
-}
-
-func invalid(path *field.Path, value string, check func(string) []string) (errs field.ErrorList) {
-	for _, message := range check(value) {
-		errs = append(errs, field.Invalid(path, value, message))
-	}
-	return errs
+	return append(strategies.Check(path, ns, validation.IsDNS1123Label), strategies.Check(path, object, validation.IsDNS1123Subdomain)...)
 }

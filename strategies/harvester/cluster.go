@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
 	"github.com/rig-gateway/function-rig/strategies"
+	"github.com/rig-gateway/function-rig/strategies/size"
 )
 
 // Cluster returns a HarvesterConfig of each pool, the wiring of the cloud provider, and the identity with which it
@@ -17,9 +15,13 @@ import (
 func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 	pools := map[string]any{}
 	for _, pool := range scope.Pools {
-		config, err := s.machineConfig(field.NewPath("status", "quota", "pools").Key(pool.Name).Child("size"), pool.Size)
+		node, err := units().Admitted(pool)
 		if err != nil {
-			return strategies.Output{}, fmt.Errorf("cannot build pool %s: %w", pool.Name, err)
+			return strategies.Output{}, err
+		}
+		config, err := s.machineConfig(node)
+		if err != nil {
+			return strategies.Output{}, err
 		}
 		pools[pool.Name] = map[string]any{"machineConfig": config}
 	}
@@ -46,17 +48,9 @@ func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 
 // machineConfig returns the fields of a HarvesterConfig (rke-machine-config.cattle.io/v1), whose integers are strings:
 // vCPUs and GiB.
-func (s *strategy) machineConfig(path *field.Path, size v1alpha1.NodeResources) (map[string]any, error) {
-	r, errs := parseSize(
-		source{path.Child("cpu"), size.CPU},
-		source{path.Child("memory"), size.Memory},
-		source{path.Child("disk"), size.Disk},
-	)
-	if len(errs) > 0 {
-		return nil, errs.ToAggregate()
-	}
+func (s *strategy) machineConfig(node ledger.Resources) (map[string]any, error) {
 	disks, err := json.Marshal(map[string][]disk{
-		"disks": {{ImageName: s.spec.Image, Size: r[ledger.Disk] / gibibyte, BootOrder: 1, Bus: "virtio", Type: "disk"}},
+		"disks": {{ImageName: s.spec.Image, Size: node[ledger.Disk] / size.Gibibyte, BootOrder: 1, Bus: "virtio", Type: "disk"}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode the disks: %w", err)
@@ -70,8 +64,8 @@ func (s *strategy) machineConfig(path *field.Path, size v1alpha1.NodeResources) 
 		return nil, fmt.Errorf("cannot encode the interfaces: %w", err)
 	}
 	config := map[string]any{
-		"cpuCount":    strconv.FormatInt(r[ledger.CPU]/millicpus, 10),
-		"memorySize":  strconv.FormatInt(r[ledger.Memory]/gibibyte, 10),
+		"cpuCount":    strconv.FormatInt(node[ledger.CPU]/size.Millicpus, 10),
+		"memorySize":  strconv.FormatInt(node[ledger.Memory]/size.Gibibyte, 10),
 		"diskInfo":    string(disks),
 		"networkInfo": string(interfaces),
 		"vmNamespace": s.spec.VMNamespace,

@@ -1,12 +1,9 @@
 package harvester
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/strategies"
+	"github.com/rig-gateway/function-rig/strategies/strategytest"
 )
 
 func scope(pools ...v1alpha1.AdmittedPool) strategies.Scope {
@@ -287,59 +285,9 @@ func TestClusterRefusals(t *testing.T) {
 	}
 }
 
-// Two runs give the same bytes, and neither shares memory with its input or with the other.
 func TestClusterPure(t *testing.T) {
 	raw := blueprint(t, spec(func(s *v1alpha1.HarvesterBlueprintSpec) { s.StorageClassName = "fast-ssd" }))
-	before := slices.Clone(raw)
-	s, err := Open(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pools := []v1alpha1.AdmittedPool{pool("a", "4", "8Gi", "40Gi"), pool("b", "8", "16Gi", "80Gi")}
-	in, untouched := scope(pools...), scope(slices.Clone(pools)...)
-	encode := func() []byte {
-		out, err := s.Cluster(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encoded, err := json.Marshal(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scribble(out.Values)
-		for _, r := range out.Resources {
-			scribble(map[string]any(r))
-		}
-		return encoded
-	}
-	first := encode()
-	for range 20 {
-		if second := encode(); !bytes.Equal(first, second) {
-			t.Fatalf("Cluster(...): got\n%s\nthen\n%s", first, second)
-		}
-	}
-	if diff := cmp.Diff(untouched, in); diff != "" {
-		t.Errorf("Cluster(...): the input changed: -before, +after:\n%s", diff)
-	}
-	if !bytes.Equal(before, raw) {
-		t.Errorf("Open(...): the blueprint changed:\n%s", raw)
-	}
-}
-
-// scribble over everything below a value.
-func scribble(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for k := range v {
-			scribble(v[k])
-			v[k] = "scribbled"
-		}
-	case []any:
-		for i := range v {
-			scribble(v[i])
-			v[i] = "scribbled"
-		}
-	}
+	strategytest.Pure(t, Open, raw, scope(pool("a", "4", "8Gi", "40Gi"), pool("b", "8", "16Gi", "80Gi")))
 }
 
 func TestTokenIssued(t *testing.T) {

@@ -7,20 +7,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/yaml"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
 	"github.com/rig-gateway/function-rig/strategies"
-)
-
-const (
-	millicpus = 1000
-	mebibyte  = 1 << 20
-	gibibyte  = 1 << 30
-
-	// maxUnits is the most vCPUs, or GiB of memory or of disk, of one node. It keeps all arithmetic far from overflowing.
-	maxUnits = 1 << 20
+	"github.com/rig-gateway/function-rig/strategies/size"
 )
 
 // Parts of what KubeVirt adds to the memory of a virtual machine, in MiB, as in KubeVirt 1.8
@@ -34,8 +25,18 @@ const (
 	pageTableShare = 512
 )
 
-//go:embed defaults.yaml
-var defaultSizes []byte
+var (
+	//go:embed defaults.yaml
+	defaultSizes []byte
+	//go:embed user-data.yaml
+	defaultUserData string
+)
+
+// units that Harvester builds nodes in.
+func units() size.Units {
+	gib := size.Unit{Name: "whole GiB", Bytes: size.Gibibyte}
+	return size.Units{Provider: "Harvester", Memory: gib, Disk: gib}
+}
 
 // strategy is bound to one valid blueprint.
 type strategy struct {
@@ -49,8 +50,8 @@ type strategy struct {
 // Open a HarvesterBlueprint, a whole object as JSON. Every field that Harvester would refuse is named in the error.
 func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 	var b v1alpha1.HarvesterBlueprint
-	if err := json.Unmarshal(blueprint, &b); err != nil {
-		return nil, fmt.Errorf("cannot decode the HarvesterBlueprint: %w", err)
+	if err := strategies.Decode("HarvesterBlueprint", blueprint, &b); err != nil {
+		return nil, err
 	}
 	s := &strategy{spec: b.Spec}
 	if err := s.complete(); err != nil {
@@ -75,82 +76,24 @@ func Open(blueprint json.RawMessage) (strategies.Strategy, error) {
 // arithmetic leaves it out, and pods that attach the volumes of workloads. A quota at the provider needs headroom for
 // both.
 func (s *strategy) Node(path *field.Path, pool v1alpha1.Pool) (strategies.Node, field.ErrorList) {
-	defaults := field.NewPath("spec", "nodeDefaults")
-	either := func(name string, own, fallback v1alpha1.Quantity) source {
-		if own == "" {
-			return source{defaults.Child(name), fallback}
-		}
-		return source{path.Child(name), own}
-	}
-	size, errs := parseSize(
-		either("cpu", pool.CPU, s.spec.NodeDefaults.CPU),
-		either("memory", pool.Memory, s.spec.NodeDefaults.Memory),
-		either("disk", pool.Disk, s.spec.NodeDefaults.Disk),
-	)
+	built, errs := units().Pool(path, pool, s.spec.NodeDefaults)
 	if len(errs) > 0 {
 		return strategies.Node{}, errs
 	}
-	footprint := size
-	footprint[ledger.Memory] += s.overhead(size)
-	return strategies.Node{Size: size, Footprint: footprint}, nil
+	footprint := built
+	footprint[ledger.Memory] += s.overhead(built)
+	return strategies.Node{Size: built, Footprint: footprint}, nil
 }
 
 // overhead of a node of this size, in bytes of memory. Everything is brought over one denominator, so that nothing but
 // the result is rounded.
-func (s *strategy) overhead(size ledger.Resources) int64 {
-	fixed := overheadFixed + overheadCPU*(size[ledger.CPU]/millicpus)
+func (s *strategy) overhead(node ledger.Resources) int64 {
+	fixed := overheadFixed + overheadCPU*(node[ledger.CPU]/size.Millicpus)
 	if s.spec.Overhead.Architecture == arm64 {
 		fixed += overheadARM64
 	}
 	overcommit := s.spec.Overhead.MemoryOvercommit
-	n := (fixed*pageTableShare*overcommit + size[ledger.Memory]/mebibyte*100) * s.ratio
+	n := (fixed*pageTableShare*overcommit + node[ledger.Memory]/size.Mebibyte*100) * s.ratio
 	d := pageTableShare * overcommit * 1000
-	return (n + d - 1) / d * mebibyte
-}
-
-// source of a size: where it was written and what.
-type source struct {
-	path     *field.Path
-	quantity v1alpha1.Quantity
-}
-
-// parseSize reads the size of one node in the whole units of Harvester.
-func parseSize(cpu, memory, disk source) (size ledger.Resources, errs field.ErrorList) {
-	size[ledger.Nodes] = 1
-	for d, s := range []source{ledger.CPU: cpu, ledger.Memory: memory, ledger.Disk: disk} {
-		v, err := whole(ledger.Dimension(d), s)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		size[d] = v
-	}
-	return size, errs
-}
-
-// whole reads a positive number of vCPUs, in milli-cpus, or of GiB, in bytes.
-func whole(d ledger.Dimension, s source) (int64, *field.Error) {
-	parse, unit, name := ledger.ParseBytes, int64(gibibyte), "GiB"
-	if d == ledger.CPU {
-		parse, unit, name = ledger.ParseCPU, millicpus, "vCPUs"
-	}
-	v, err := parse(s.path, s.quantity)
-	if err != nil {
-		return 0, err
-	}
-	if next := ((v-1)/unit + 1) * unit; v != next {
-		return 0, field.Invalid(s.path, string(s.quantity), fmt.Sprintf("Harvester builds whole %s, at least one: use %s", name, d.Format(next)))
-	}
-	if v > maxUnits*unit {
-		return 0, field.Invalid(s.path, string(s.quantity), fmt.Sprintf("a node has at most %d %s", maxUnits, name))
-	}
-	return v, nil
-}
-
-// embeddedDefaults are the sizes behind those of the blueprint.
-func embeddedDefaults() (v1alpha1.NodeDefaults, error) {
-	var d v1alpha1.NodeDefaults
-	if err := yaml.UnmarshalStrict(defaultSizes, &d); err != nil {
-		return d, fmt.Errorf("cannot read the embedded defaults: %w", err)
-	}
-	return d, nil
+	return (n + d - 1) / d * size.Mebibyte
 }

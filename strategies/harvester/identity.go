@@ -37,7 +37,7 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 	}
 	name, namespace := scope.Cluster, s.spec.VMNamespace
 	path := field.NewPath("metadata", "name")
-	errs := invalid(path, name, validation.IsDNS1123Label)
+	errs := strategies.Check(path, name, validation.IsDNS1123Label)
 	if name == "default" {
 		errs = append(errs, field.Invalid(path, name, "is a ServiceAccount that every namespace has"))
 	}

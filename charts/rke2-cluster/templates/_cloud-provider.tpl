@@ -1,6 +1,7 @@
 {{/*
 What the chosen cloud provider adds to the Cluster: config (RKE2 configuration
-of every node) and chartValues. Empty without a cloud provider.
+of every node), controlPlaneConfig (that of control-plane nodes only),
+chartValues and additionalManifest. Empty without a cloud provider.
 */}}
 {{- define "rke2-cluster.cloudProvider" -}}
 {{- $cluster := .Values.cluster.name -}}
@@ -38,6 +39,37 @@ chartValues:
     storageClass:
       {{- toYaml . | nindent 6 }}
     {{- end }}
+{{- end }}
+{{- with .Values.cloudProvider.aws }}
+config:
+  cloud-provider-name: external
+  # AWS's controller finds an instance by the node's name.
+  node-name-from-cloud-provider-metadata: true
+controlPlaneConfig:
+  disable-cloud-controller: true
+additionalManifest: |
+  apiVersion: helm.cattle.io/v1
+  kind: HelmChart
+  metadata:
+    name: aws-cloud-controller-manager
+    namespace: kube-system
+  spec:
+    chart: aws-cloud-controller-manager
+    repo: {{ .repository | quote }}
+    version: {{ .version | quote }}
+    targetNamespace: kube-system
+    # It runs before the nodes are ready: they wait for it.
+    bootstrap: true
+    valuesContent: |
+      hostNetworking: true
+      nodeSelector:
+        node-role.kubernetes.io/control-plane: "true"
+      tolerations:
+      - operator: Exists
+      args:
+      - --cloud-provider=aws
+      - --configure-cloud-routes=false
+      - --v=2
 {{- end }}
 {{- end -}}
 

@@ -72,7 +72,7 @@ func (s served) check(o map[string]any) (unknown []string, refused error) {
 
 func TestChartFits(t *testing.T) {
 	kinds := load(t)
-	for _, values := range []string{"harvester-full.yaml", "harvester-small.yaml", "vsphere.yaml"} {
+	for _, values := range []string{"harvester-full.yaml", "harvester-small.yaml", "vsphere.yaml", "aws.yaml"} {
 		t.Run(values, func(t *testing.T) {
 			for _, o := range rendered(t, values) {
 				kind, ok := kinds[o.GetKind()]

@@ -47,10 +47,10 @@ const (
 )
 
 var (
-	clusters = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}       //nolint:gochecknoglobals // A constant that Go cannot express as one.
-	machines = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}        //nolint:gochecknoglobals // A constant that Go cannot express as one.
-	secrets  = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}                                         //nolint:gochecknoglobals // A constant that Go cannot express as one.
-	configs  = map[string]string{"HarvesterConfig": "harvesterconfigs", "VmwarevsphereConfig": "vmwarevsphereconfigs"} //nolint:gochecknoglobals // A constant that Go cannot express as one.
+	clusters = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}                                              //nolint:gochecknoglobals // A constant that Go cannot express as one.
+	machines = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}                                               //nolint:gochecknoglobals // A constant that Go cannot express as one.
+	secrets  = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}                                                                                //nolint:gochecknoglobals // A constant that Go cannot express as one.
+	configs  = map[string]string{"HarvesterConfig": "harvesterconfigs", "VmwarevsphereConfig": "vmwarevsphereconfigs", "Amazonec2Config": "amazonec2configs"} //nolint:gochecknoglobals // A constant that Go cannot express as one.
 )
 
 // configResource is the resource of a kind of machine config.

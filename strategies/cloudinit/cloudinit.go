@@ -1,8 +1,8 @@
-package harvester
+// Package cloudinit merges the cloud-init user data of nodes.
+package cloudinit
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,41 +11,45 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// cloudConfigHeader tells cloud-init what the user data is.
-const cloudConfigHeader = "#cloud-config"
-
-//go:embed user-data.yaml
-var defaultUserData string
+// header tells cloud-init what the user data is.
+const header = "#cloud-config"
 
 var (
-	errHeader    = errors.New("must be cloud-config YAML: the only header allowed is " + cloudConfigHeader)
+	errHeader    = errors.New("must be cloud-config YAML: the only header allowed is " + header)
 	errDocuments = errors.New("must be one YAML document: neither --- nor ... may follow its start")
 	errNoMap     = errors.New("must be a YAML map")
+	errNoList    = errors.New("must be a list, since the node driver appends to it")
 )
 
-// mergeCloudInit merges cloud-config YAML over a base: maps merge, lists append, everything else replaces. The result is
-// the same for the same input, and starts with its header.
-func mergeCloudInit(base, over string) (string, error) {
-	merged, err := parseCloudInit(base)
+// Merge cloud-config YAML over a base: maps merge, lists append, everything else replaces. The result is the same for the
+// same input, and starts with its header. Keys that are named as lists must be lists where they are set. Errors do not
+// quote values, which may be secret.
+func Merge(base, over string, lists ...string) (string, error) {
+	merged, err := parse(base)
 	if err != nil {
 		return "", err
 	}
-	changes, err := parseCloudInit(over)
+	changes, err := parse(over)
 	if err != nil {
 		return "", err
 	}
 	mergeMaps(merged, changes)
+	for _, key := range lists {
+		if _, isList := merged[key].([]any); merged[key] != nil && !isList {
+			return "", fmt.Errorf("%s: %w", key, errNoList)
+		}
+	}
 	text, err := yaml.Marshal(merged)
 	if err != nil {
 		return "", fmt.Errorf("cannot write cloud-config: %w", err)
 	}
-	return cloudConfigHeader + "\n" + string(text), nil
+	return header + "\n" + string(text), nil
 }
 
-// parseCloudInit reads cloud-config YAML, with or without its header. Errors do not quote its values.
-func parseCloudInit(text string) (map[string]any, error) {
-	header, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if strings.HasPrefix(header, "#") && !strings.HasPrefix(header, "# ") && strings.TrimSpace(header) != cloudConfigHeader {
+// parse reads cloud-config YAML, with or without its header. Errors do not quote its values.
+func parse(text string) (map[string]any, error) {
+	first, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if strings.HasPrefix(first, "#") && !strings.HasPrefix(first, "# ") && strings.TrimSpace(first) != header {
 		return nil, errHeader
 	}
 	// The YAML library reads the first document and drops the others without a word.

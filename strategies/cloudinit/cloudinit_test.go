@@ -1,4 +1,4 @@
-package harvester
+package cloudinit
 
 import (
 	"strings"
@@ -8,17 +8,27 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestMergeCloudInit(t *testing.T) {
+// agent is user data as a strategy brings it along.
+const agent = `#cloud-config
+package_update: true
+packages:
+- qemu-guest-agent
+runcmd:
+- [systemctl, enable, --now, qemu-guest-agent.service]
+`
+
+func TestMerge(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		base   string
 		over   string
+		lists  []string
 		want   string
 		err    error
 	}{
 		"Default": {
-			reason: "The agent is installed, enabled and started without anybody asking for it.",
-			base:   defaultUserData,
+			reason: "The base stays what it is.",
+			base:   agent,
 			want: `#cloud-config
 package_update: true
 packages:
@@ -32,7 +42,7 @@ runcmd:
 		},
 		"OverDefault": {
 			reason: "Lists append after the default's, maps are added, scalars replace.",
-			base:   defaultUserData,
+			base:   agent,
 			over: `#cloud-config
 package_update: false
 packages: [nfs-common]
@@ -94,6 +104,13 @@ runcmd:
 			over:   "#cloud-config\n",
 			want:   "#cloud-config\na: 1\n",
 		},
+		"Lists": {
+			reason: "What a driver appends to is a list, or left out.",
+			over:   "users: [default]\na: 1",
+			lists:  []string{"users", "groups"},
+			want:   "#cloud-config\na: 1\nusers:\n- default\n",
+		},
+		"NoList":       {reason: "The driver would fail on it.", over: "groups: docker", lists: []string{"users", "groups"}, err: errNoList},
 		"Script":       {reason: "A script is not cloud-config.", over: "#!/bin/sh\nexit 0", err: errHeader},
 		"Include":      {reason: "An include is not cloud-config.", over: "#include\nhttps://example.org", err: errHeader},
 		"Archive":      {reason: "An archive only begins like cloud-config.", over: "#cloud-config-archive\n- a", err: errHeader},
@@ -107,51 +124,51 @@ runcmd:
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := mergeCloudInit(tc.base, tc.over)
+			got, err := Merge(tc.base, tc.over, tc.lists...)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("%s\nmergeCloudInit(...): -want, +got:\n%s", tc.reason, diff)
+				t.Errorf("%s\nMerge(...): -want, +got:\n%s", tc.reason, diff)
 			}
 			if diff := cmp.Diff(tc.err, err, cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("%s\nmergeCloudInit(...): -want error, +got error:\n%s", tc.reason, diff)
+				t.Errorf("%s\nMerge(...): -want error, +got error:\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-func FuzzMergeCloudInit(f *testing.F) {
-	f.Add(defaultUserData)
+func FuzzMerge(f *testing.F) {
+	f.Add(agent)
 	f.Add("packages: [a]\nruncmd:\n- [a, 1, 1.5, true, null]\n")
 	f.Add("#cloud-config\n---\na: &x {b: 0644, c: 1e3}\nd: *x\ny: on\n")
 	f.Add("a: |\n  x\n\n  y\nb: 12:30:45\nc: 2020-01-01\nd: .5\n")
 	f.Add("#!/bin/sh")
 	f.Fuzz(func(t *testing.T, over string) {
-		first, err := mergeCloudInit(defaultUserData, over)
+		first, err := Merge(agent, over)
 		if err != nil {
 			return
 		}
 		if !strings.HasPrefix(first, "#cloud-config\n") {
-			t.Fatalf("mergeCloudInit(..., %q): no header in %q", over, first)
+			t.Fatalf("Merge(..., %q): no header in %q", over, first)
 		}
-		second, err := mergeCloudInit(defaultUserData, over)
+		second, err := Merge(agent, over)
 		if err != nil || first != second {
-			t.Errorf("mergeCloudInit(..., %q): %q, then %q, %v", over, first, second, err)
+			t.Errorf("Merge(..., %q): %q, then %q, %v", over, first, second, err)
 		}
 		// What was written reads as what was merged.
-		written, err := parseCloudInit(first)
+		written, err := parse(first)
 		if err != nil {
-			t.Fatalf("parseCloudInit(%q): %v", first, err)
+			t.Fatalf("parse(%q): %v", first, err)
 		}
-		merged, err := parseCloudInit(defaultUserData)
+		merged, err := parse(agent)
 		if err != nil {
 			t.Fatal(err)
 		}
-		changes, err := parseCloudInit(over)
+		changes, err := parse(over)
 		if err != nil {
 			t.Fatal(err)
 		}
 		mergeMaps(merged, changes)
 		if diff := cmp.Diff(merged, written); diff != "" {
-			t.Errorf("mergeCloudInit(..., %q): -merged, +written:\n%s", over, diff)
+			t.Errorf("Merge(..., %q): -merged, +written:\n%s", over, diff)
 		}
 	})
 }

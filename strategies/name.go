@@ -1,4 +1,4 @@
-package builder
+package strategies
 
 import (
 	"crypto/sha256"
@@ -9,8 +9,8 @@ import (
 // hashLength is the number of hexadecimal digits that keep shortened names apart.
 const hashLength = 8
 
-// shorten a name to at most limit characters. A hash of the whole name keeps two long ones apart.
-func shorten(name string, limit int) string {
+// Shorten a name to at most limit characters. A hash of the whole name keeps two long ones apart.
+func Shorten(name string, limit int) string {
 	if len(name) <= limit {
 		return name
 	}
