@@ -824,7 +824,7 @@ func TestModel(t *testing.T) {
 		},
 		"OneCluster": {
 			reason: "One cluster changes often, far ahead of every cache.",
-			bounds: modelBounds{clusters: 1, ops: 5, specs: 3, lag: 2, raises: true, restores: true, deletes: true},
+			bounds: modelBounds{clusters: 1, ops: 4, specs: 3, lag: 2, raises: true, restores: true, deletes: true},
 		},
 		"SlowCaches": {
 			reason: "Caches are further behind.",
