@@ -572,12 +572,13 @@ func crossplaneLabels(t *testing.T, paths []string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{}
-	for i, label := range strings.Fields(string(out)) {
-		labels[paths[i]] = label
+	printed := strings.Fields(string(out))
+	if len(printed) != len(paths) {
+		t.Fatalf("%d labels of %d paths", len(printed), len(paths))
 	}
-	if len(labels) != len(paths) {
-		t.Fatalf("%d labels of %d paths", len(labels), len(paths))
+	labels := map[string]string{}
+	for i, label := range printed {
+		labels[paths[i]] = label
 	}
 	return labels
 }
