@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -26,6 +28,7 @@ type cli struct {
 	Image   imageCommand   `cmd:"" help:"Build the function for every platform, and an image of each."`
 	Xpkg    xpkgCommand    `cmd:"" help:"Build the packages and the chart."`
 	Push    pushCommand    `cmd:"" help:"Build and publish the packages and the chart. Prints what was published, with its digest."`
+	Notes   notesCommand   `cmd:"" help:"Print what CHANGELOG.md says about the version."`
 	Release versionCommand `cmd:"" help:"Print the version." name:"version"`
 }
 
@@ -87,6 +90,42 @@ func (*pushCommand) Run(ctx context.Context, c *cli) error {
 		fmt.Println(reference)
 	}
 	return nil
+}
+
+type notesCommand struct{}
+
+func (*notesCommand) Run(c *cli) error {
+	b, err := c.build()
+	if err != nil {
+		return err
+	}
+	changelog, err := os.ReadFile(filepath.Join(c.Root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	notes, err := notes(string(changelog), b.chart.Metadata.Version)
+	if err != nil {
+		return err
+	}
+	fmt.Println(notes)
+	return nil
+}
+
+// notes are the section of a changelog about a version, without its heading: "## 1.2.3", or that and more.
+func notes(changelog, version string) (string, error) {
+	var section []string
+	inside := false
+	for line := range strings.SplitSeq(changelog, "\n") {
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			inside = strings.HasPrefix(heading+" ", version+" ")
+		} else if inside {
+			section = append(section, line)
+		}
+	}
+	if text := strings.TrimSpace(strings.Join(section, "\n")); text != "" {
+		return text, nil
+	}
+	return "", fmt.Errorf("CHANGELOG.md has no section ## %s", version)
 }
 
 type versionCommand struct{}

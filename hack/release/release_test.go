@@ -693,3 +693,37 @@ func TestMissingCLI(t *testing.T) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
+
+// TestNotes of a release, and that there are some about the version in the sources.
+func TestNotes(t *testing.T) {
+	const changelog = "# Changelog\n\n## 1.2.3 (2026-05-01)\n\nNew.\n\n### More\n\n- this\n\n## 1.2.0\n\nOld.\n"
+	cases := map[string]struct {
+		reason  string
+		version string
+		want    string
+		err     string
+	}{
+		"Newest":  {reason: "Up to the next version.", version: "1.2.3", want: "New.\n\n### More\n\n- this"},
+		"Oldest":  {reason: "Up to the end.", version: "1.2.0", want: "Old."},
+		"Partial": {reason: "The start of a version is another.", version: "1.2", err: "CHANGELOG.md has no section ## 1.2"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := notes(changelog, tc.version)
+			message := ""
+			if err != nil {
+				message = err.Error()
+			}
+			if diff := cmp.Diff([]string{tc.want, tc.err}, []string{got, message}); diff != "" {
+				t.Errorf("%s: -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+	raw, err := os.ReadFile(root + "/CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := notes(string(raw), newTestBuild(t, options{}).chart.Metadata.Version); err != nil {
+		t.Error(err)
+	}
+}
