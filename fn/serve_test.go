@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -106,13 +107,21 @@ func (r *running) wait(t *testing.T) error {
 	}
 }
 
-func freeAddress(t *testing.T) string {
+func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	return l
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l := listen(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return l.Addr().String()
 }
 
@@ -122,7 +131,11 @@ func dial(t *testing.T, address string, c credentials.TransportCredentials) *grp
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return conn
 }
 
@@ -134,15 +147,22 @@ func call(t *testing.T, conn *grpc.ClientConn, tag string, options ...grpc.CallO
 	return err
 }
 
-// healthz returns the status of the HTTP endpoint, 0 while nobody answers.
-func (r *running) healthz(t *testing.T) int {
+// get an HTTP endpoint. The status is 0 while nobody answers.
+func (r *running) get(t *testing.T, path string) (int, string) {
 	t.Helper()
-	rsp, err := http.Get("http://" + r.http + "/healthz")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.http+path, nil)
 	if err != nil {
-		return 0
+		t.Fatal(err)
 	}
-	defer rsp.Body.Close()
-	return rsp.StatusCode
+	rsp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	body, err := io.ReadAll(rsp.Body)
+	if err := errors.Join(err, rsp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return rsp.StatusCode, string(body)
 }
 
 // authority of one trust domain.
@@ -268,23 +288,15 @@ func TestServices(t *testing.T) {
 	if err != nil || health.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Errorf("health over gRPC: %v, %v", health, err)
 	}
-	if code := served.healthz(t); code != http.StatusOK {
-		t.Errorf("/healthz: status %d", code)
+	if code, body := served.get(t, "/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz: %d %s", code, body)
 	}
-	rsp, err := http.Get("http://" + served.http + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rsp.Body.Close()
-	body, err := io.ReadAll(rsp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, body := served.get(t, "/metrics")
 	for _, metric := range []string{
 		`grpc_server_handled_total{grpc_code="OK",grpc_method="RunFunction",grpc_service="apiextensions.fn.proto.v1.FunctionRunnerService",grpc_type="unary"} 1`,
 		"process_resident_memory_bytes", "go_goroutines",
 	} {
-		if !strings.Contains(string(body), metric) {
+		if !strings.Contains(body, metric) {
 			t.Errorf("/metrics lacks %s", metric)
 		}
 	}
@@ -315,7 +327,7 @@ func TestStop(t *testing.T) {
 			}
 			served.stop()
 			begun := time.Now()
-			for served.healthz(t) == http.StatusOK {
+			for code := http.StatusOK; code == http.StatusOK; code, _ = served.get(t, "/healthz") {
 				if time.Since(begun) > time.Second {
 					t.Fatal("/healthz does not tell of the stop")
 				}
@@ -338,11 +350,8 @@ func TestStop(t *testing.T) {
 
 // TestTakenPorts: a function that cannot serve what it should ends with an error instead of serving half of it.
 func TestTakenPorts(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
+	taken := listen(t)
+	defer taken.Close() //nolint:errcheck // Nothing depends on it.
 	cases := map[string]struct {
 		reason string
 		cli    CLI

@@ -54,8 +54,8 @@ func baseFiles() map[string][]byte {
 		}
 	}
 	return map[string][]byte{
-		"etc/group":                          []byte("root:x:0:\nnonroot:x:65532:\n"),
-		"etc/passwd":                         []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
+		"etc/group":                         []byte("root:x:0:\nnonroot:x:65532:\n"),
+		"etc/passwd":                        []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
 		"etc/ssl/certs/ca-certificates.crt": certificates.Bytes(),
 	}
 }

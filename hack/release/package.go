@@ -129,19 +129,16 @@ func (b *build) stage(folder, to string) error {
 	replacer := strings.NewReplacer(
 		exampleRegistry, b.registry, exampleProviders, b.providerRegistry, exampleFunction, b.function,
 		functionRange, strings.TrimSuffix(functionRange, `"`)+", <="+b.version()+`"`)
-	return filepath.WalkDir(filepath.Join(b.root, folder), func(path string, entry fs.DirEntry, err error) error {
+	sources := os.DirFS(b.root)
+	return fs.WalkDir(sources, folder, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
-		raw, err := os.ReadFile(path)
+		raw, err := fs.ReadFile(sources, path)
 		if err != nil {
 			return err
 		}
-		relative, err := filepath.Rel(b.root, path)
-		if err != nil {
-			return err
-		}
-		return write(filepath.Join(to, relative), []byte(replacer.Replace(string(raw))), regular)
+		return write(filepath.Join(to, path), []byte(replacer.Replace(string(raw))), regular)
 	})
 }
 

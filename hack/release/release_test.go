@@ -89,7 +89,7 @@ func (p puller) get(repository, kind, reference string) []byte {
 	if err != nil {
 		p.Fatal(err)
 	}
-	defer rsp.Body.Close()
+	defer rsp.Body.Close() //nolint:errcheck // Only read.
 	raw, err := io.ReadAll(rsp.Body)
 	if err != nil || rsp.StatusCode != http.StatusOK {
 		p.Fatalf("GET %s: %s, %v\n%s", req.URL, rsp.Status, err, raw)
@@ -660,7 +660,7 @@ func TestDockerfile(t *testing.T) {
 			continue
 		}
 		got[i][1] = ""
-		for _, label := range strings.Split(strings.Trim(instruction[1], `"`), `" `) {
+		for label := range strings.SplitSeq(strings.Trim(instruction[1], `"`), `" `) {
 			key, value, _ := strings.Cut(label, "=")
 			labels[key] = strings.NewReplacer(`"`, "", "${VERSION}", b.version(), "${REVISION}", b.revision).Replace(value)
 		}

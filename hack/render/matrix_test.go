@@ -59,7 +59,7 @@ func TestOlderCLIs(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer os.Remove(functions)
+				defer os.Remove(functions) //nolint:errcheck // Nothing depends on it.
 
 				args := append(slices.Clone(cli.command), c.xr, c.composition, functions, "--include-full-xr", "--include-function-results",
 					"--extra-resources="+c.required, "--observed-resources="+c.observed)
