@@ -1,0 +1,301 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/rig-gateway/function-rig/apis/v1alpha1"
+	"github.com/rig-gateway/function-rig/hack/controlplane/kube"
+	"github.com/rig-gateway/function-rig/hack/controlplane/provisioner"
+	"github.com/rig-gateway/function-rig/hack/controlplane/stack"
+)
+
+// nodeCPU is what one node of a claim in these tests takes, in cpus.
+const nodeCPU = 4
+
+// A crowd is many claims with a common prefix to their names, and all that is seen of them: every event of every object,
+// as the API servers send them.
+type crowd struct {
+	t      *testing.T
+	prefix string
+	// quota in cpus that their clusters share. Zero if it does not matter.
+	quota int64
+
+	mu         sync.Mutex
+	events     int
+	relists    int
+	claims     map[string]*unstructured.Unstructured // by namespace/name
+	composites map[string]*unstructured.Unstructured // by name
+	releases   map[string]*unstructured.Unstructured // by cluster
+	machines   map[string]map[string]bool            // by cluster
+	maximum    int64
+	over       int
+
+	created, decided, ready map[string]time.Time // by claim
+	released, deployed      map[string]time.Time // by cluster
+}
+
+// watchCrowd until the test ends.
+func watchCrowd(t *testing.T, prefix string, quota int64, claimResource, compositeResource string) *crowd {
+	t.Helper()
+	c := &crowd{
+		t: t, prefix: prefix, quota: quota,
+		claims: map[string]*unstructured.Unstructured{}, composites: map[string]*unstructured.Unstructured{},
+		releases: map[string]*unstructured.Unstructured{}, machines: map[string]map[string]bool{},
+		created: map[string]time.Time{}, decided: map[string]time.Time{}, ready: map[string]time.Time{},
+		released: map[string]time.Time{}, deployed: map[string]time.Time{},
+	}
+	admin, rancher := as(t, stack.Admin).client, infrastructure(t).client
+	for _, w := range []struct {
+		client   *kube.Client
+		resource string
+		see      func(o *unstructured.Unstructured, gone bool)
+	}{
+		{admin, claimResource, c.seeClaim},
+		{admin, compositeResource, func(o *unstructured.Unstructured, gone bool) { put(c.composites, o.GetName(), o, gone) }},
+		{admin, releases, c.seeRelease},
+		{rancher, machines, c.seeMachine},
+	} {
+		api, err := w.client.Resource(w.resource, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow(t, api, func(o *unstructured.Unstructured, gone bool) {
+			name := o.GetName()
+			if w.resource == machines {
+				name = o.GetLabels()[provisioner.LabelCluster]
+			}
+			if !strings.HasPrefix(name, prefix) {
+				return
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.events++
+			w.see(o, gone)
+			c.check(kube.Name(o))
+		}, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.relists++
+		})
+	}
+	return c
+}
+
+func put(in map[string]*unstructured.Unstructured, key string, o *unstructured.Unstructured, gone bool) {
+	if gone {
+		delete(in, key)
+		return
+	}
+	in[key] = o
+}
+
+func (c *crowd) seeClaim(o *unstructured.Unstructured, gone bool) {
+	key := o.GetNamespace() + "/" + o.GetName()
+	put(c.claims, key, o, gone)
+	switch kube.ConditionOf(o, "Admitted").Reason {
+	case "Admitted", "QuotaExceeded", "NeverFits":
+		first(c.decided, key)
+	}
+	if kube.ConditionOf(o, "Ready").Status == "True" {
+		first(c.ready, key)
+	}
+}
+
+func (c *crowd) seeRelease(o *unstructured.Unstructured, gone bool) {
+	put(c.releases, o.GetName(), o, gone)
+	first(c.released, o.GetName())
+	if fieldOf(o, "status.atProvider.state") == "deployed" {
+		first(c.deployed, o.GetName())
+	}
+}
+
+func (c *crowd) seeMachine(o *unstructured.Unstructured, gone bool) {
+	cluster := o.GetLabels()[provisioner.LabelCluster]
+	if c.machines[cluster] == nil {
+		c.machines[cluster] = map[string]bool{}
+	}
+	if gone {
+		delete(c.machines[cluster], o.GetName())
+		return
+	}
+	c.machines[cluster][o.GetName()] = true
+}
+
+func first(in map[string]time.Time, key string) {
+	if _, ok := in[key]; !ok {
+		in[key] = time.Now()
+	}
+}
+
+// holds of a Release in cpus. One that was composed paused, and that the provider never acted on, holds nothing.
+func holds(release *unstructured.Unstructured) (int64, error) {
+	annotations := release.GetAnnotations()
+	if annotations[v1alpha1.AnnotationPaused] == "true" && len(release.GetFinalizers()) == 0 && fieldOf(release, "status.atProvider.state") == "" {
+		return 0, nil
+	}
+	var r v1alpha1.ClusterResources
+	if err := json.Unmarshal([]byte(annotations[v1alpha1.AnnotationHolds]), &r); err != nil {
+		return 0, fmt.Errorf("%s does not say what it holds: %w", kube.Name(release), err)
+	}
+	q, err := resource.ParseQuantity(string(r.CPU))
+	return q.Value(), err
+}
+
+// check that what exists is within the quota: of each cluster what its Release holds, or its machines still use, whichever
+// is more.
+func (c *crowd) check(after string) {
+	var sum int64
+	counted := map[string]bool{}
+	for cluster, release := range c.releases {
+		held, err := holds(release)
+		if err != nil && c.quota > 0 {
+			c.t.Error(err)
+		}
+		counted[cluster] = true
+		sum += max(held, int64(len(c.machines[cluster]))*nodeCPU)
+	}
+	for cluster, machines := range c.machines {
+		if !counted[cluster] {
+			sum += int64(len(machines)) * nodeCPU
+		}
+	}
+	c.maximum = max(c.maximum, sum)
+	if c.quota > 0 && sum > c.quota {
+		const enough = 5
+		if c.over++; c.over <= enough {
+			c.t.Errorf("after an event of %s, %d cpus are held of %d", after, sum, c.quota)
+		}
+	}
+}
+
+// submit a claim, and take the time.
+func (c *crowd) submit(ctx context.Context, client *kube.Client, namespace, name, documents string) error {
+	c.mu.Lock()
+	c.created[namespace+"/"+name] = time.Now()
+	c.mu.Unlock()
+	return client.Apply(ctx, documents)
+}
+
+// A delay of every claim from its creation to something that happened to it or to its cluster.
+type delays []time.Duration
+
+func (d delays) String() string {
+	if len(d) == 0 {
+		return "none"
+	}
+	const tail, all = 99, 100
+	slices.Sort(d)
+	p99 := d[min(len(d)-1, (len(d)*tail+all-1)/all-1)]
+	return fmt.Sprintf("p50 %6.2f s, p99 %6.2f s, max %6.2f s of %d", d[(len(d)-1)/2].Seconds(), p99.Seconds(), d[len(d)-1].Seconds(), len(d))
+}
+
+// after their creation, claims had something happen to them.
+func (c *crowd) after(happened map[string]time.Time) delays {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out delays
+	for key, at := range happened {
+		out = append(out, at.Sub(c.created[key]))
+	}
+	return out
+}
+
+// afterOf is after, of what happened to their clusters.
+func (c *crowd) afterOf(happened map[string]time.Time) delays {
+	c.mu.Lock()
+	owner := map[string]string{}
+	for key, claim := range c.claims {
+		owner[fieldOf(claim, "spec.resourceRef.name")] = key
+	}
+	byClaim := map[string]time.Time{}
+	for cluster, at := range happened {
+		if key, ok := owner[cluster]; ok {
+			byClaim[key] = at
+		}
+	}
+	c.mu.Unlock()
+	return c.after(byClaim)
+}
+
+// took is the time from the first creation to the last of what happened.
+func (c *crowd) took(happened map[string]time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begun := slices.MinFunc(slices.Collect(maps.Values(c.created)), time.Time.Compare)
+	return slices.MaxFunc(slices.Collect(maps.Values(happened)), time.Time.Compare).Sub(begun)
+}
+
+// follow every event of a resource until the test ends: each change of each object, in the order in which the API server
+// made them. A watch that ends is resumed where it was. If that has expired, the objects are listed again, and what has
+// changed meanwhile is handed over as one event for each object.
+func follow(t *testing.T, api dynamic.ResourceInterface, see func(o *unstructured.Unstructured, gone bool), relisted func()) {
+	t.Helper()
+	ctx := t.Context()
+	known := map[string]*unstructured.Unstructured{}
+	key := func(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }
+	list := func() (string, error) {
+		found, err := api.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return "", err
+		}
+		gone := known
+		known = map[string]*unstructured.Unstructured{}
+		for i := range found.Items {
+			o := &found.Items[i]
+			known[key(o)] = o
+			delete(gone, key(o))
+			see(o, false)
+		}
+		for _, o := range gone {
+			see(o, true)
+		}
+		return found.GetResourceVersion(), nil
+	}
+	version, err := list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for ctx.Err() == nil {
+			w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
+				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for e := range w.ResultChan() {
+				o, ok := e.Object.(*unstructured.Unstructured)
+				if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
+					continue
+				}
+				put(known, key(o), o, e.Type == watch.Deleted)
+				see(o, e.Type == watch.Deleted)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			relisted()
+			if version, err = list(); err != nil && ctx.Err() == nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+}
