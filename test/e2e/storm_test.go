@@ -91,7 +91,11 @@ func TestStorm(t *testing.T) {
 	var work sync.WaitGroup
 	work.Go(func() { killer.kill(*scale.kills - *scale.kills/3) })
 	work.Go(func() { s.mix() })
-	s.create(all)
+	s.tellProgress(runs)
+	s.submit(all, func(c claim) (*kube.Client, string) {
+		s.want(c)
+		return as(t, c.team).client, c.yaml()
+	})
 	t.Logf("%5.1f s  %d claims are created", time.Since(begun).Seconds(), len(all))
 	work.Wait()
 	t.Logf("%5.1f s  changed and killed: %d clusters are admitted", time.Since(begun).Seconds(), len(s.admitted()))
@@ -140,26 +144,23 @@ func TestStorm(t *testing.T) {
 	printTable(t, figures)
 }
 
-// create claims as fast as the API server takes them.
-func (s *storm) create(all []claim) {
-	const clients = 8
-	next := make(chan claim)
-	var work sync.WaitGroup
-	for range clients {
-		work.Go(func() {
-			for c := range next {
-				if err := s.submit(s.t.Context(), as(s.t, c.team).client, c.team, c.name, c.yaml()); err != nil {
-					s.t.Errorf("cannot create claim %s: %v", c.name, err)
-				}
-				s.want(c)
+// tellProgress while the storm lasts.
+func (s *storm) tellProgress(runs *runCounter) {
+	begun := time.Now()
+	background(s.t, func(ctx context.Context) {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(5 * time.Second):
 			}
-		})
-	}
-	for _, c := range all {
-		next <- c
-	}
-	close(next)
-	work.Wait()
+			admitted := len(s.admitted())
+			s.crowd.mu.Lock()
+			s.t.Logf("%5.1f s  %d claims, %d decided, %d admitted, %d clusters deployed, %d function runs", time.Since(begun).Seconds(),
+				len(s.claims), len(s.decided), admitted, len(s.deployed), runs.total())
+			s.crowd.mu.Unlock()
+		}
+	})
 }
 
 func (s *storm) want(c claim) {
@@ -398,36 +399,12 @@ func (s *storm) disagrees(infra *unstructured.Unstructured, waiting []string) er
 	return nil
 }
 
-// removeAll claims at once, after a test.
+// removeAll claims at once, after a test, without waiting for it.
 func removeAll(t *testing.T, admin user, resource string, all []claim) {
 	t.Helper()
-	ctx := context.Background()
 	for _, c := range all {
-		if err := admin.client.Delete(ctx, resource, c.team, c.name); err != nil && !apierrors.IsNotFound(err) {
+		if err := admin.client.Delete(context.Background(), resource, c.team, c.name); err != nil && !apierrors.IsNotFound(err) {
 			t.Errorf("cannot remove claim %s: %v", c.name, err)
-		}
-	}
-	ours := func(o unstructured.Unstructured) bool {
-		return slices.ContainsFunc(all, func(c claim) bool { return c.team == o.GetNamespace() && c.name == o.GetName() })
-	}
-	err := kube.Wait(ctx, removal+time.Duration(len(all))*time.Second, func(ctx context.Context) error {
-		left, err := admin.client.List(ctx, resource, "", "")
-		if n := len(slices.Collect(filtered(left, ours))); n > 0 {
-			return fmt.Errorf("%d claims are still there", n)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func filtered[T any](in []T, keep func(T) bool) func(func(T) bool) {
-	return func(yield func(T) bool) {
-		for _, one := range in {
-			if keep(one) && !yield(one) {
-				return
-			}
 		}
 	}
 }
@@ -480,6 +457,7 @@ func (k *killer) kill(times int) {
 		victims := [][]string{{stack.Crossplane}, {stack.Function}, {stack.Crossplane, stack.Function}}[k.random.IntN(3)]
 		k.runs.read()
 		begun := time.Now()
+		k.t.Logf("kill %v", victims)
 		for _, name := range victims {
 			if err := plane.Kill(name); err != nil {
 				k.t.Error(err)
@@ -514,13 +492,12 @@ func countRuns(t *testing.T) *runCounter {
 	c := &runCounter{}
 	c.read()
 	c.before = -c.now
-	ctx := t.Context()
-	go func() {
+	background(t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			c.read()
 			time.Sleep(500 * time.Millisecond)
 		}
-	}()
+	})
 	return c
 }
 

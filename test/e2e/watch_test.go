@@ -184,12 +184,29 @@ func (c *crowd) check(after string) {
 	}
 }
 
-// submit a claim, and take the time.
-func (c *crowd) submit(ctx context.Context, client *kube.Client, namespace, name, documents string) error {
-	c.mu.Lock()
-	c.created[namespace+"/"+name] = time.Now()
-	c.mu.Unlock()
-	return client.Apply(ctx, documents)
+// submit claims as fast as the API server takes them.
+func (c *crowd) submit(all []claim, as func(claim) (client *kube.Client, documents string)) {
+	const clients = 8
+	next := make(chan claim)
+	var work sync.WaitGroup
+	for range clients {
+		work.Go(func() {
+			for one := range next {
+				client, documents := as(one)
+				c.mu.Lock()
+				c.created[one.team+"/"+one.name] = time.Now()
+				c.mu.Unlock()
+				if err := client.Apply(c.t.Context(), documents); err != nil {
+					c.t.Errorf("cannot create claim %s: %v", one.name, err)
+				}
+			}
+		})
+	}
+	for _, one := range all {
+		next <- one
+	}
+	close(next)
+	work.Wait()
 }
 
 // A delay of every claim from its creation to something that happened to it or to its cluster.
@@ -271,7 +288,7 @@ func follow(t *testing.T, api dynamic.ResourceInterface, see func(o *unstructure
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
+	background(t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 				WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
@@ -281,6 +298,9 @@ func follow(t *testing.T, api dynamic.ResourceInterface, see func(o *unstructure
 				return
 			}
 			for e := range w.ResultChan() {
+				if ctx.Err() != nil {
+					return
+				}
 				o, ok := e.Object.(*unstructured.Unstructured)
 				if !ok || e.Type == watch.Bookmark || e.Type == watch.Error {
 					continue
@@ -297,5 +317,16 @@ func follow(t *testing.T, api dynamic.ResourceInterface, see func(o *unstructure
 				return
 			}
 		}
+	})
+}
+
+// background work until the test ends.
+func background(t *testing.T, work func(context.Context)) {
+	t.Helper()
+	ctx, ended := t.Context(), make(chan struct{})
+	go func() {
+		defer close(ended)
+		work(ctx)
 	}()
+	t.Cleanup(func() { <-ended })
 }
