@@ -145,7 +145,10 @@ func TestCrossplane(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	conditions := func(t *testing.T, name string) any { t.Helper(); return admin.get(xrs, "", name).Object["status"].(map[string]any)["conditions"] }
+	conditions := func(t *testing.T, name string) any {
+		t.Helper()
+		return admin.get(xrs, "", name).Object["status"].(map[string]any)["conditions"]
+	}
 	quiet := func(t *testing.T, name string) {
 		t.Helper()
 		for _, e := range admin.list(events, "", "") {

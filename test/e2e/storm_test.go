@@ -87,7 +87,7 @@ func TestStorm(t *testing.T) {
 	cleanup(t, func(admin user) { removeAll(t, admin, claims, all) })
 
 	runs := countRuns(t)
-	killer := &killer{t: t, random: rand.New(rand.NewPCG(seed, 2)), runs: runs}
+	killer := &killer{crowd: s.crowd, random: rand.New(rand.NewPCG(seed, 2)), runs: runs}
 	var work sync.WaitGroup
 	work.Go(func() { killer.kill(*scale.kills - *scale.kills/3) })
 	work.Go(func() { s.mix() })
@@ -205,7 +205,7 @@ func (s *storm) remove(c claim) {
 // well as on claims that wait.
 func (s *storm) mix() {
 	for range *scale.claims / 2 {
-		time.Sleep(time.Duration(s.random.IntN(600)) * time.Millisecond)
+		s.pass(s.random.IntN(64))
 		all := s.all()
 		if admitted := s.admitted(); s.random.IntN(2) == 0 {
 			all = slices.DeleteFunc(all, func(c claim) bool { return !slices.Contains(admitted, c.team+"/"+c.name) })
@@ -437,7 +437,8 @@ func accountantInput(t *testing.T, admin user, input map[string]any) {
 
 // A killer of Crossplane and of the function.
 type killer struct {
-	t      *testing.T
+	*crowd
+
 	random *rand.Rand
 	runs   *runCounter
 
@@ -450,10 +451,10 @@ func (k *killer) String() string {
 	return fmt.Sprintf("%d of Crossplane, %d of the function; Crossplane was down for %.0f s", k.crossplane, k.function, k.down.Seconds())
 }
 
-// kill so many times, at random moments.
+// kill so many times, at random moments while clusters are built.
 func (k *killer) kill(times int) {
 	for range times {
-		time.Sleep(time.Second + time.Duration(k.random.IntN(4000))*time.Millisecond)
+		k.pass(k.random.IntN(4 * *scale.claims))
 		victims := [][]string{{stack.Crossplane}, {stack.Function}, {stack.Crossplane, stack.Function}}[k.random.IntN(3)]
 		k.runs.read()
 		begun := time.Now()
@@ -519,7 +520,7 @@ func handled() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer response.Body.Close()
+	defer response.Body.Close() //nolint:errcheck // It is read to its end.
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return 0, err
@@ -554,9 +555,9 @@ func loadAverage(t *testing.T) string {
 // printTable of figures, also when the test passes.
 func printTable(t *testing.T, rows [][2]string) {
 	t.Helper()
-	text := t.Name() + "\n"
+	text := &strings.Builder{}
 	for _, row := range rows {
-		text += fmt.Sprintf("  %-24s %s\n", row[0], row[1])
+		fmt.Fprintf(text, "\n  %-25s %s", row[0], row[1])
 	}
 	t.Log(text)
 }

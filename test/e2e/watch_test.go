@@ -209,6 +209,18 @@ func (c *crowd) submit(all []claim, as func(claim) (client *kube.Client, documen
 	work.Wait()
 }
 
+// pass some events, or a while in which there are not so many.
+func (c *crowd) pass(events int) {
+	seen := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.events
+	}
+	for begun, end := seen(), time.Now().Add(10*time.Second); seen() < begun+events && time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // A delay of every claim from its creation to something that happened to it or to its cluster.
 type delays []time.Duration
 

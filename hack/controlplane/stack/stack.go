@@ -164,19 +164,6 @@ func (s *Stack) Kill(name string) error {
 	return s.endComponent(name, func(p process) error { return s.end(p, syscall.SIGKILL) })
 }
 
-func (s *Stack) endComponent(name string, end func(process) error) error {
-	running, err := processes(s.Dir)
-	if err != nil {
-		return err
-	}
-	for _, p := range running {
-		if p.component == name {
-			return end(p)
-		}
-	}
-	return nil
-}
-
 // Start a component that was stopped, and wait until it is ready.
 func (s *Stack) Start(ctx context.Context, name string) error {
 	components := s.components()
@@ -244,13 +231,30 @@ func (s *Stack) Root() string { return s.root }
 func (s *Stack) FunctionCertificates() string { return s.pki(functions) }
 
 // FunctionMetrics is the URL of the function's metrics.
-func (s *Stack) FunctionMetrics() string { return "http://" + s.ports.address("function-metrics") + "/metrics" }
+func (s *Stack) FunctionMetrics() string {
+	return "http://" + s.ports.address("function-metrics") + "/metrics"
+}
 
 // ChartRepository is where the cluster chart is.
-func (s *Stack) ChartRepository() string { return "oci://" + s.ports.address("registry") + "/" + chartPath }
+func (s *Stack) ChartRepository() string {
+	return "oci://" + s.ports.address("registry") + "/" + chartPath
+}
 
 // Kubectl is the program of that name.
 func (s *Stack) Kubectl() string { return s.binary("kubectl") }
+
+func (s *Stack) endComponent(name string, end func(process) error) error {
+	running, err := processes(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range running {
+		if p.component == name {
+			return end(p)
+		}
+	}
+	return nil
+}
 
 func (s *Stack) binary(name string) string { return filepath.Join(s.root, ".cache", "bin", name) }
 
