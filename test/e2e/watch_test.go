@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -157,31 +159,41 @@ func holds(release *unstructured.Unstructured) (int64, error) {
 	return q.Value(), err
 }
 
-// check that what exists is within the quota: of each cluster what its Release holds, or its machines still use, whichever
-// is more.
-func (c *crowd) check(after string) {
-	var sum int64
-	counted := map[string]bool{}
-	for cluster, release := range c.releases {
-		held, err := holds(release)
-		if err != nil && c.quota > 0 {
-			c.t.Error(err)
-		}
-		counted[cluster] = true
-		sum += max(held, int64(len(c.machines[cluster]))*nodeCPU)
-	}
+// held in cpus, altogether: of each cluster what its Release holds, or its machines still use, whichever is more.
+func (c *crowd) held() (int64, error) {
+	var errs []error
+	byCluster := map[string]int64{}
 	for cluster, machines := range c.machines {
-		if !counted[cluster] {
-			sum += int64(len(machines)) * nodeCPU
-		}
+		byCluster[cluster] = int64(len(machines)) * nodeCPU
+	}
+	for cluster, release := range c.releases {
+		cpus, err := holds(release)
+		errs = append(errs, err)
+		byCluster[cluster] = max(byCluster[cluster], cpus)
+	}
+	var sum int64
+	for _, cpus := range byCluster {
+		sum += cpus
+	}
+	return sum, errors.Join(errs...)
+}
+
+// check after an event that what is held is within the quota.
+func (c *crowd) check(event string) {
+	if c.quota == 0 {
+		return
+	}
+	sum, err := c.held()
+	if err != nil {
+		c.t.Error(err)
 	}
 	c.maximum = max(c.maximum, sum)
-	if c.quota > 0 && sum > c.quota {
-		const enough = 5
-		if c.over++; c.over <= enough {
-			c.t.Errorf("after an event of %s, %d cpus are held of %d", after, sum, c.quota)
-		}
+	const enough = 5
+	if sum <= c.quota || c.over == enough {
+		return
 	}
+	c.over++
+	c.t.Errorf("after an event of %s, %d cpus are held of %d", event, sum, c.quota)
 }
 
 // submit claims as fast as the API server takes them.
@@ -341,4 +353,52 @@ func background(t *testing.T, work func(context.Context)) {
 		work(ctx)
 	}()
 	t.Cleanup(func() { <-ended })
+}
+
+// TestHeld looks at what the storm counts, without a control plane.
+func TestHeld(t *testing.T) {
+	release := func(paused, finalizer bool, state string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		annotations := map[string]string{v1alpha1.AnnotationHolds: `{"cpu":"8","memory":"16Gi","disk":"120Gi","nodes":2}`}
+		if paused {
+			annotations[v1alpha1.AnnotationPaused] = "true"
+		}
+		o.SetAnnotations(annotations)
+		if finalizer {
+			o.SetFinalizers([]string{"finalizer.managedresource.crossplane.io"})
+		}
+		if state != "" {
+			o.Object["status"] = map[string]any{"atProvider": map[string]any{"state": state}}
+		}
+		return o
+	}
+	built := func(count int) map[string]bool {
+		out := map[string]bool{}
+		for i := range count {
+			out[strconv.Itoa(i)] = true
+		}
+		return out
+	}
+	cases := map[string]struct {
+		reason   string
+		releases map[string]*unstructured.Unstructured
+		machines map[string]map[string]bool
+		want     int64
+	}{
+		"Release":       {"A Release holds what it says, before there are machines.", map[string]*unstructured.Unstructured{"a": release(false, false, "")}, nil, 8},
+		"Paused":        {"One that the provider never acted on holds nothing.", map[string]*unstructured.Unstructured{"a": release(true, false, "")}, nil, 0},
+		"PausedLater":   {"One that was paused afterwards does.", map[string]*unstructured.Unstructured{"a": release(true, true, "")}, nil, 8},
+		"PausedDone":    {"So does one that was installed.", map[string]*unstructured.Unstructured{"a": release(true, false, "deployed")}, nil, 8},
+		"MoreMachines":  {"Machines that are still there count.", map[string]*unstructured.Unstructured{"a": release(false, true, "")}, map[string]map[string]bool{"a": built(3)}, 12},
+		"FewerMachines": {"Machines that are still to come count too.", map[string]*unstructured.Unstructured{"a": release(false, true, "")}, map[string]map[string]bool{"a": built(1)}, 8},
+		"NoRelease":     {"Machines outlive their Release.", nil, map[string]map[string]bool{"a": built(2), "b": built(1)}, 12},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := (&crowd{releases: tc.releases, machines: tc.machines}).held()
+			if err != nil || got != tc.want {
+				t.Errorf("%s\nheld(): want %d, got %d, %v", tc.reason, tc.want, got, err)
+			}
+		})
+	}
 }
