@@ -12,6 +12,12 @@ CLAIMS ?= 200
 ROOM ?= 50
 KILLS ?= 12
 SEED ?= 0
+REGISTRY ?=
+PROVIDER_REGISTRY ?=
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
+RELEASE = $(if $(REGISTRY),--registry="$(REGISTRY)") $(if $(PROVIDER_REGISTRY),--provider-registry="$(PROVIDER_REGISTRY)") --revision="$(REVISION)"
+# Reports of vulnerabilities, for where their server cannot be reached.
+VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 .PHONY: help
 help: ## Show this help
@@ -53,8 +59,8 @@ storm: ## Storm a control plane while its parts are killed, and measure latency 
 		-storm.claims=$(CLAIMS) -storm.room=$(ROOM) -storm.kills=$(KILLS) -storm.seed=$(SEED)
 
 .PHONY: test
-test: ## Check everything: generated files, module files, lint, unit tests, render cases, the model of the ledger, a control plane
-	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint; $(MAKE) -j2 e2e unit-and-model
+test: ## Check everything: generated files, module files, lint, workflows, unit tests, packages, render cases, the model of the ledger, a control plane
+	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint workflows; $(MAKE) -j2 e2e unit-and-model
 
 # The tests on the control plane mostly wait: they run beside all others.
 .PHONY: unit-and-model
@@ -73,6 +79,49 @@ unit: ## Run the unit tests only, without the render cases
 .PHONY: golden
 golden: tools ## Rewrite the golden file of every render case
 	@go test -count=1 ./hack/render -run TestCases -update
+
+.PHONY: matrix
+matrix: ## Render with the CLIs of v1.20 and v1.16 too: docs/compatibility.md
+	@hack/tools.sh crossplane-cli crossplane-core crossplane-cli-1.20 crossplane-cli-1.16
+	@go test -count=1 ./hack/render -run '^TestOlderCLIs' -matrix
+
+.PHONY: image
+image: release ## Build the function's image for linux/amd64 and linux/arm64, without Docker
+	@$(BIN)/release $(RELEASE) image
+
+.PHONY: xpkg
+xpkg: release ## Build both packages and the chart: [REGISTRY=registry.example.org/rig-gateway] [PROVIDER_REGISTRY=…]
+	@$(BIN)/release $(RELEASE) xpkg
+
+.PHONY: push
+push: release ## Build and publish both packages and the chart: REGISTRY=… PROVIDER_REGISTRY=…, prints digests
+	@[[ -n "$(REGISTRY)" && -n "$(PROVIDER_REGISTRY)" ]] || { echo "set REGISTRY and PROVIDER_REGISTRY: docs/install.md" >&2; exit 1; }
+	@$(BIN)/release $(RELEASE) push
+
+.PHONY: version
+version: release ## Print the version that would be published
+	@$(BIN)/release $(RELEASE) version
+
+.PHONY: release
+release:
+	@hack/tools.sh crossplane-cli >&2
+	@go build -buildvcs=false -o $(BIN)/release ./hack/release
+
+.PHONY: sbom
+sbom: image ## Write what is linked into the function, as CycloneDX: .cache/release/linux-*/sbom.json
+	@hack/tools.sh cyclonedx-gomod >&2
+	@for dir in .cache/release/linux-*; do \
+	  $(BIN)/cyclonedx-gomod bin -json -std -noserial -notimestamp -output "$$dir/sbom.json" "$$dir/rootfs/usr/local/bin/function-rig"; done
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the function calls: [ONLINE=1] asks their server
+	@hack/tools.sh govulncheck >&2
+	@$(BIN)/govulncheck $(if $(ONLINE),,-db "file://$$(cd / && go mod download -json $(VULNDB) | awk -F '"' '$$2 == "Dir" { print $$4 }')/data/osv") ./fn
+
+.PHONY: workflows
+workflows: ## Lint the workflows
+	@hack/tools.sh actionlint >&2
+	@$(BIN)/actionlint
 
 .PHONY: generate
 generate: ## Generate deep copies, XRDs and the input's CRD from the Go types

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the tools that hack/tools pins into .cache/bin: the named ones, or all but those of the local control plane. A
-# tool is built again only when its go.mod or go.sum, the flags below or the Go version changed. A folder's file
-# linkflags says what else to pass to the linker; VERSION stands for the tool's version.
+# Builds the tools that hack/tools pins into .cache/bin: the named ones, or those that make test needs. A tool is built
+# again only when its go.mod or go.sum, the flags below or the Go version changed. A folder's file linkflags says what else
+# to pass to the linker; VERSION stands for the tool's version.
 #
 #   hack/tools.sh [TOOL ...]
 set -euo pipefail
@@ -11,9 +11,9 @@ mkdir -p "$bin"
 
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off
 
-(($#)) || set -- $(ls hack/tools | grep -Evx 'etcd|kubernetes|provider-helm|provider-kubernetes')
+(($#)) || set -- $(ls hack/tools | grep -Evx 'etcd|kubernetes|provider-.*|crossplane-cli-.*|cyclonedx-gomod|govulncheck')
 # Minutes on two cores with nothing cached.
-declare -A minutes=([kube-apiserver]=9 [kube-controller-manager]=3 [crossplane-cli]=4 [crossplane-core]=3 [provider-helm]=4 [provider-kubernetes]=3)
+declare -A minutes=([kube-apiserver]=9 [kube-controller-manager]=3 [crossplane-cli]=4 [crossplane-cli-1.20]=6 [crossplane-cli-1.16]=5 [crossplane-core]=3 [provider-helm]=4 [provider-kubernetes]=3)
 for tool; do
   # A folder has the name of its tool; that of Kubernetes has three tools.
   dir=hack/tools/$tool

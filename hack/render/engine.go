@@ -178,7 +178,7 @@ func render(ctx context.Context, root, target string, c renderCase) (output, err
 		}
 	}
 
-	functions, err := functionsFile(c.function, target)
+	functions, err := functionsFile("pkg.crossplane.io/v1", c.function, target)
 	if err != nil {
 		return output{}, err
 	}
@@ -196,6 +196,11 @@ func render(ctx context.Context, root, target string, c renderCase) (output, err
 		args = append(args, "--observed-resources="+c.observed)
 	}
 
+	return runCLI(ctx, cli, args, c.observed)
+}
+
+// runCLI runs a CLI that renders, and reads what it printed.
+func runCLI(ctx context.Context, cli string, args []string, observed string) (output, error) {
 	cmd := exec.CommandContext(ctx, cli, args...)
 	stdout, stderr := &bytes.Buffer{}, &bytes.Buffer{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -204,13 +209,13 @@ func render(ctx context.Context, root, target string, c renderCase) (output, err
 		return fatal(stderr.String(), err)
 	}
 
-	return parse(stdout, c.observed)
+	return parse(stdout, observed)
 }
 
 // functionsFile writes the Function that makes the engine call the target.
-func functionsFile(name, target string) (string, error) {
+func functionsFile(apiVersion, name, target string) (string, error) {
 	fn := map[string]any{
-		"apiVersion": "pkg.crossplane.io/v1",
+		"apiVersion": apiVersion,
 		"kind":       "Function",
 		"metadata": map[string]any{
 			"name": name,
