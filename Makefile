@@ -8,6 +8,10 @@ CASE ?= admitted
 TARGET ?=
 KEEP ?=
 RUN ?=
+CLAIMS ?= 200
+ROOM ?= 50
+KILLS ?= 12
+SEED ?= 0
 REGISTRY ?=
 PROVIDER_REGISTRY ?=
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
@@ -48,6 +52,11 @@ controlplane:
 .PHONY: e2e
 e2e: ## Test on a real control plane: [RUN=TestName]
 	@go test -count=1 -timeout=55m -parallel=8 ./test/e2e -run "$(RUN)"
+
+.PHONY: storm
+storm: ## Storm a control plane while its parts are killed, and measure latency and overhead: [CLAIMS=200] [ROOM=50] [KILLS=12] [SEED=0] [RUN=TestStorm]
+	@go test -count=1 -timeout=2h -v ./test/e2e -run "$(or $(RUN),^(TestLatency|TestOverhead|TestStorm)$$)" -storm.full \
+		-storm.claims=$(CLAIMS) -storm.room=$(ROOM) -storm.kills=$(KILLS) -storm.seed=$(SEED)
 
 .PHONY: test
 test: ## Check everything: generated files, module files, lint, workflows, unit tests, packages, render cases, the model of the ledger, a control plane

@@ -73,9 +73,10 @@ type Evidence struct {
 
 // Books are what the accountant sees when it runs.
 type Books struct {
+	Policy
+
 	// Ledger is the observed one; nil when there is none, after a restore for example.
 	Ledger *Ledger
-	Policy
 	// Requests labelled with the InfraBlueprint.
 	Requests []Request
 	// Evidence by cluster, of every cluster that has no request: of those in the ledger, or of all when there is no
@@ -157,11 +158,49 @@ func (l Ledger) Open(requests []Request) map[string]Offer {
 
 // Settle brings the ledger up to date with what is seen, and offers what is free to the clusters that wait.
 func Settle(b Books) Settlement {
+	out, grants, open := b.reserved()
+	out.Free = b.Most().Minus(out.Reserved())
+	taken := map[string]Resources{}
+	requests := byCluster(b.Requests)
+	for c, g := range grants {
+		namespace := namespaceOf(cmp.Or(requests[c].Claim, g.Claim))
+		taken[namespace] = taken[namespace].Plus(g.Amount)
+	}
+
+	blocked := false
+	for _, r := range b.inOrder(b.Requests) {
+		g := grants[r.Cluster]
+		if r.Unreadable || open[r.Cluster] || r.Need.Within(g.Amount) {
+			continue
+		}
+		more := r.Need.Minus(g.Amount).Positive()
+		if w := b.waits(r, g.Amount, taken[r.Namespace()], out.Free, blocked); w.Reason != "" {
+			// Only one that is next, and will fit once others have left, is worth keeping free for.
+			blocked = blocked || b.StrictFIFO && w.Reason == ReasonQuotaExceeded && !w.OfNamespace
+			out.Queue = append(out.Queue, w)
+			continue
+		}
+		out.Ledger.Revision++
+		out.Offered = true
+		out.Free = out.Free.Minus(more)
+		taken[r.Namespace()] = taken[r.Namespace()].Plus(more)
+		out.Pending = out.Pending.Plus(more)
+		g.Cluster, g.Claim, g.Provisioned = r.Cluster, r.Claim, g.Provisioned || r.Provisioned
+		g.Amount, g.Revision = g.Amount.Plus(more), out.Ledger.Revision
+		grants[r.Cluster] = g
+	}
+	for _, c := range slices.Sorted(maps.Keys(grants)) {
+		out.Ledger.Grants = append(out.Ledger.Grants, grants[c])
+	}
+	return out
+}
+
+// reserved is what every cluster has before anything is offered, and which clusters have an open offer.
+func (b Books) reserved() (out Settlement, grants map[string]Grant, open map[string]bool) {
 	requests := byCluster(b.Requests)
 	old := seed(b)
-	out := Settlement{Ledger: Ledger{Revision: old.Revision}}
-
-	grants := map[string]Grant{}
+	out.Ledger.Revision = old.Revision
+	grants, open = map[string]Grant{}, map[string]bool{}
 	for _, g := range old.Grants {
 		grants[g.Cluster] = g
 	}
@@ -170,7 +209,6 @@ func Settle(b Books) Settlement {
 			grants[c] = Grant{Cluster: c}
 		}
 	}
-	open := map[string]bool{}
 	for _, c := range slices.Sorted(maps.Keys(grants)) {
 		g := grants[c]
 		r, seen := requests[c]
@@ -203,39 +241,7 @@ func Settle(b Books) Settlement {
 		}
 		grants[c] = g
 	}
-	out.Free = b.Most().Minus(out.Reserved())
-	taken := map[string]Resources{}
-	for c, g := range grants {
-		namespace := namespaceOf(cmp.Or(requests[c].Claim, g.Claim))
-		taken[namespace] = taken[namespace].Plus(g.Amount)
-	}
-
-	blocked := false
-	for _, r := range b.inOrder(b.Requests) {
-		g := grants[r.Cluster]
-		if r.Unreadable || open[r.Cluster] || r.Need.Within(g.Amount) {
-			continue
-		}
-		more := r.Need.Minus(g.Amount).Positive()
-		if w := b.waits(r, g.Amount, taken[r.Namespace()], out.Free, blocked); w.Reason != "" {
-			// Only one that is next, and will fit once others have left, is worth keeping free for.
-			blocked = blocked || b.StrictFIFO && w.Reason == ReasonQuotaExceeded && !w.OfNamespace
-			out.Queue = append(out.Queue, w)
-			continue
-		}
-		out.Ledger.Revision++
-		out.Offered = true
-		out.Free = out.Free.Minus(more)
-		taken[r.Namespace()] = taken[r.Namespace()].Plus(more)
-		out.Pending = out.Pending.Plus(more)
-		g.Cluster, g.Claim, g.Provisioned = r.Cluster, r.Claim, g.Provisioned || r.Provisioned
-		g.Amount, g.Revision = g.Amount.Plus(more), out.Ledger.Revision
-		grants[r.Cluster] = g
-	}
-	for _, c := range slices.Sorted(maps.Keys(grants)) {
-		out.Ledger.Grants = append(out.Ledger.Grants, grants[c])
-	}
-	return out
+	return out, grants, open
 }
 
 // waits says why a cluster that holds something must wait for what it needs. It has no reason if it must not.

@@ -125,13 +125,21 @@ func unprotect(t *testing.T, resource, name string) {
 	}
 }
 
-// TestFunctionDown changes a claim while the function is down: nothing is destroyed, and it catches up.
-func TestFunctionDown(t *testing.T) {
+// TestOutages runs before what is parallel, since the other tests need what it stops.
+func TestOutages(t *testing.T) {
+	t.Run("FunctionDown", functionDown)
+	t.Run("Restarts", restarts)
+}
+
+// functionDown for a minute while a claim changes: nothing is destroyed, and it catches up.
+func functionDown(t *testing.T) {
+	t.Parallel()
 	offer(t, infra{name: "down", cpu: 16})
 	c := claim{team: "team-a", name: "down", infra: "down", nodes: 2}
 	team, name := ready(t, c)
 	release := as(t, stack.Admin).get(releases, "", name).GetUID()
 
+	down := time.Now()
 	if err := plane.Stop("function"); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +152,7 @@ func TestFunctionDown(t *testing.T) {
 	c.nodes = 3
 	team.apply(c.yaml())
 	as(t, stack.Admin).eventually(long, composites, "", name, condition("Synced", "False", ""))
-	time.Sleep(10 * time.Second)
+	time.Sleep(time.Until(down.Add(time.Minute)))
 	if n := len(built(t, name)); n != 2 {
 		t.Errorf("there are %d machines while the function is down, want 2", n)
 	}
@@ -152,13 +160,14 @@ func TestFunctionDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	team.eventually(long, claims, c.team, c.name, condition("Synced", "True", ""), condition("Ready", "True", ""), field("status.quota.keeps.nodes", "3"))
-	if got := as(t, stack.Admin).get(releases, "", name).GetUID(); got != release {
+	if got := as(t, stack.Admin).eventually(soon, releases, "", name).GetUID(); got != release {
 		t.Errorf("the Release was made again")
 	}
 }
 
-// TestRestarts restarts Crossplane and the API server under a running cluster.
-func TestRestarts(t *testing.T) {
+// restarts Crossplane and the API server under a running cluster.
+func restarts(t *testing.T) {
+	t.Parallel()
 	offer(t, infra{name: "restart", cpu: 16})
 	c := claim{team: "team-a", name: "restart", infra: "restart", nodes: 2}
 	team, name := ready(t, c)

@@ -221,11 +221,11 @@ func (u user) eventually(limit time.Duration, resource, namespace, name string, 
 	return last
 }
 
-// gone is an object within the limit.
+// gone is an object within the limit. Also after the test, whose context has ended then.
 func (u user) gone(limit time.Duration, resource, namespace, name string) {
 	u.t.Helper()
 	var last *unstructured.Unstructured
-	err := kube.Wait(u.t.Context(), limit, func(ctx context.Context) error {
+	err := kube.Wait(context.WithoutCancel(u.t.Context()), limit, func(ctx context.Context) error {
 		o, err := u.client.Get(ctx, resource, namespace, name)
 		if apierrors.IsNotFound(err) {
 			return nil

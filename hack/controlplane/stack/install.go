@@ -33,8 +33,7 @@ const (
 	xrdTimeout  = time.Minute
 
 	// FunctionName is what the Compositions call the function.
-	FunctionName     = "rig-gateway-function-rig"
-	functionRevision = FunctionName + "-local"
+	FunctionName = "rig-gateway-function-rig"
 
 	crossplaneModule = "github.com/crossplane/crossplane/v2"
 )
@@ -281,17 +280,26 @@ func (s *Stack) installWebhook(ctx context.Context, client *kube.Client) error {
 }
 
 func (s *Stack) registerFunction(ctx context.Context, client *kube.Client) error {
-	objects, err := manifest("function.yaml")
+	return RegisterFunction(ctx, client, FunctionName, s.ports.address("function"))
+}
+
+// RegisterFunction tells Crossplane of a function that serves at an address, with a Function of this name and a
+// FunctionRevision named by FunctionRevision.
+func RegisterFunction(ctx context.Context, client *kube.Client, name, address string) error {
+	raw, err := manifests.ReadFile("manifests/function.yaml")
 	if err != nil {
 		return err
 	}
-	if err := client.ApplyObjects(ctx, objects...); err != nil {
+	if err := client.Apply(ctx, strings.ReplaceAll(string(raw), FunctionName, name)); err != nil {
 		return err
 	}
-	return client.PatchStatus(ctx, "functionrevisions.pkg.crossplane.io", functionRevision, map[string]any{
-		"endpoint": "dns:///" + s.ports.address("function"), "capabilities": []any{"composition"},
+	return client.PatchStatus(ctx, "functionrevisions.pkg.crossplane.io", FunctionRevision(name), map[string]any{
+		"endpoint": "dns:///" + address, "capabilities": []any{"composition"},
 	})
 }
+
+// FunctionRevision is the name of the revision of a function.
+func FunctionRevision(name string) string { return name + "-local" }
 
 // installAPIs applies XRDs and Compositions. As a platform team would, it tells the function once, in the Composition of
 // clusters, where the chart is.
@@ -305,7 +313,7 @@ func (s *Stack) installAPIs(ctx context.Context, client *kube.Client) error {
 			if kind, _, _ := unstructured.NestedString(o.Object, "spec", "compositeTypeRef", "kind"); kind == "XClusterBlueprint" {
 				if err := withInput(o, map[string]any{
 					"apiVersion": "fn.rig-gateway.io/v1beta1", "kind": "Input",
-					"chart": map[string]any{"repository": "oci://" + s.ports.address("registry") + "/" + chartPath, "plainHTTP": true},
+					"chart": map[string]any{"repository": s.ChartRepository(), "plainHTTP": true},
 				}); err != nil {
 					return err
 				}

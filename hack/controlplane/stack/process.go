@@ -151,7 +151,10 @@ func (s *Stack) recognise(pid int, ended <-chan struct{}) error {
 }
 
 // stop a process and wait until it is gone.
-func (s *Stack) stop(p process) error {
+func (s *Stack) stop(p process) error { return s.end(p, syscall.SIGTERM, syscall.SIGKILL) }
+
+// end a process with the first signal that it obeys, and wait until it is gone.
+func (s *Stack) end(p process, signals ...os.Signal) error {
 	// The handle refers to this very process even if it ends and its id is used again. So does the check after it.
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {
@@ -162,7 +165,7 @@ func (s *Stack) stop(p process) error {
 		now, ours := inspect(p.pid, s.Dir)
 		return ours && now.started == p.started
 	}
-	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+	for _, signal := range signals {
 		if !alive() {
 			return nil
 		}

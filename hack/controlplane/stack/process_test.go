@@ -5,8 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -156,5 +158,37 @@ func TestStartedIsSeen(t *testing.T) {
 	}
 	if err := s.start(component{name: "short", binary: "sleep", args: []string{"0"}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestKill kills a component that does not end when it is asked to.
+func TestKill(t *testing.T) {
+	s := sleeping(t)
+	for _, name := range []string{"stubborn", "other"} {
+		if err := s.start(component{name: name, binary: "sleep", args: []string{"60"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running, err := processes(s.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stubborn := running[slices.IndexFunc(running, func(p process) bool { return p.component == "stubborn" })]
+	// A process that is stopped obeys no signal but this one.
+	if err := syscall.Kill(stubborn.pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := s.Kill("stubborn"); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took > stopTimeout/2 {
+		t.Errorf("it took %s: it was asked to end first", took)
+	}
+	if running, err = processes(s.Dir); err != nil || len(running) != 1 || running[0].component != "other" {
+		t.Errorf("want only the other component to run, got %v, %v", running, err)
+	}
+	if err := s.Kill("stubborn"); err != nil {
+		t.Errorf("cannot kill what does not run: %v", err)
 	}
 }

@@ -157,17 +157,11 @@ func (s *Stack) Down() error {
 }
 
 // Stop a component. The others go on without it.
-func (s *Stack) Stop(name string) error {
-	running, err := processes(s.Dir)
-	if err != nil {
-		return err
-	}
-	for _, p := range running {
-		if p.component == name {
-			return s.stop(p)
-		}
-	}
-	return nil
+func (s *Stack) Stop(name string) error { return s.endComponent(name, s.stop) }
+
+// Kill a component with SIGKILL, so that it cannot finish anything. The others go on without it.
+func (s *Stack) Kill(name string) error {
+	return s.endComponent(name, func(p process) error { return s.end(p, syscall.SIGKILL) })
 }
 
 // Start a component that was stopped, and wait until it is ready.
@@ -232,8 +226,35 @@ func (s *Stack) Status(ctx context.Context) ([]Status, error) {
 // Root of the repository.
 func (s *Stack) Root() string { return s.root }
 
+// FunctionCertificates is the folder with what a function needs to be called by Crossplane: tls.crt and tls.key, and
+// ca.crt to know Crossplane by.
+func (s *Stack) FunctionCertificates() string { return s.pki(functions) }
+
+// FunctionMetrics is the URL of the function's metrics.
+func (s *Stack) FunctionMetrics() string {
+	return "http://" + s.ports.address("function-metrics") + "/metrics"
+}
+
+// ChartRepository is where the cluster chart is.
+func (s *Stack) ChartRepository() string {
+	return "oci://" + s.ports.address("registry") + "/" + chartPath
+}
+
 // Kubectl is the program of that name.
 func (s *Stack) Kubectl() string { return s.binary("kubectl") }
+
+func (s *Stack) endComponent(name string, end func(process) error) error {
+	running, err := processes(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range running {
+		if p.component == name {
+			return end(p)
+		}
+	}
+	return nil
+}
 
 func (s *Stack) binary(name string) string { return filepath.Join(s.root, ".cache", "bin", name) }
 

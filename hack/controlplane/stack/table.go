@@ -172,7 +172,7 @@ func (s *Stack) controllerManager(name string, of side) component {
 func (s *Stack) registry() component {
 	address := s.ports.address("registry")
 	return component{
-		name: Registry, binary: "controlplane", about: "oci://" + address + "/" + chartPath + ", plain HTTP",
+		name: Registry, binary: "controlplane", about: s.ChartRepository() + ", plain HTTP",
 		args:  []string{"registry", "--address=" + address, "--folder=" + filepath.Join(s.Dir, "registry")},
 		ready: get("http://" + address + "/v2/"),
 	}
