@@ -1,8 +1,9 @@
 // Command release builds and publishes what is installed: the function's image and package for every platform, the
 // Configuration's package and the chart. It needs Go and the Crossplane CLI, no Docker.
 //
-// The version of all of them is that of the chart in the sources. What is built depends on the sources, the revision and the
-// addresses of the registries only: the same inputs give the same digests.
+// The version of all of them is that of the chart in the sources. Images and packages depend on the sources, the revision,
+// the addresses of the registries and the Go version only: the same inputs give the same digests. Helm writes the time into
+// the chart's archive.
 package main
 
 import (
