@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 
+	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -33,6 +34,8 @@ type clusterRun struct {
 	spec     v1alpha1.ClusterBlueprintSpec
 	record   ledger.Record
 	strategy strategies.Strategy
+	// blueprint says whether the provider blueprint is ready.
+	blueprint condition
 }
 
 // terms are what a cluster knows of its InfraBlueprint.
@@ -60,13 +63,14 @@ func (r *run) gatekeeper() error {
 	if !found {
 		return c.refuse(reasonInfraBlueprintNotFound, field.NotFound(field.NewPath("spec", "infraBlueprintRef", "name"), c.spec.InfraBlueprintRef.Name))
 	}
-	c.strategy, _, err = r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
+	strategy, blueprint, err := r.provider(c.spec.InfraBlueprintRef.Name, c.infra.ProviderRef)
 	if r.need.unresolved {
 		return nil
 	}
 	if err != nil {
 		return c.refuse(reasonProviderNotReady, err)
 	}
+	c.strategy, c.blueprint = strategy, blueprintReadiness(blueprint)
 	r.status["provider"] = c.infra.ProviderRef.Kind
 	return c.decide()
 }
@@ -388,7 +392,7 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	}
 	cluster := builder.Cluster{
 		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Strategy: c.strategy, Provider: output,
-		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || !c.delivered(output),
+		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || c.unprovided() || !c.delivered(output),
 	}
 	release, err := c.builder.Release(cluster)
 	if err != nil {
@@ -417,10 +421,21 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	return nil
 }
 
+// built says whether the provider has ever acted on the Release.
+func (c *clusterRun) built() bool {
+	release := c.observed(composedRelease)
+	return release != nil && installed(release)
+}
+
+// unprovided says whether the cluster is new and its provider blueprint misses something: Rancher would only fail.
+func (c *clusterRun) unprovided() bool {
+	return c.blueprint.status == fnv1.Status_STATUS_CONDITION_FALSE && !c.built()
+}
+
 // delivered says whether what the cluster is built with is there, or has been: the Secrets that the Release takes values
 // from, and the resources that its machines are put into. A provider that misses one backs off for longer each time.
 func (c *clusterRun) delivered(output strategies.Output) bool {
-	if release := c.observed(composedRelease); release != nil && installed(release) {
+	if c.built() {
 		return true
 	}
 	for name := range output.Resources {
@@ -562,9 +577,11 @@ func (c *clusterRun) provisioned(record ledger.Record) condition {
 	synced, watched := conditionOf(release, "Synced"), conditionOf(observer, "Synced")
 	live := value(observer, "status", "atProvider", "manifest").GetStructValue()
 	switch {
+	case c.unprovided():
+		return isFalse(typeProvisioned, reasonProviderNotReady, c.blueprint.message)
 	case len(record.Pools) == 0:
 		return isFalse(typeProvisioned, reasonProvisioning, "nothing is built before the cluster is admitted")
-	case release == nil || !installed(release):
+	case !c.built():
 		return isFalse(typeProvisioned, reasonProvisioning, building)
 	case state == "failed":
 		return isFalse(typeProvisioned, reasonProvisioningFailed, "Helm: "+text(release, "status", "atProvider", "releaseDescription"))

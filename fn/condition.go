@@ -32,6 +32,8 @@ const (
 	reasonNoneStuck              = "NoneStuck"
 	reasonDeletionStuck          = "DeletionStuck"
 	reasonPreflightPending       = "PreflightPending"
+	reasonPreflightPassed        = "PreflightPassed"
+	reasonPreflightFailed        = "PreflightFailed"
 	reasonBlueprintNotFound      = "BlueprintNotFound"
 	reasonInternalError          = "InternalError"
 	reasonInvalidInput           = "InvalidInput"

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -163,12 +164,31 @@ func (r *run) complete() error {
 	for _, name := range slices.Sorted(maps.Keys(r.req.GetObserved().GetResources())) {
 		_, mine := r.resources[name]
 		_, others := r.req.GetDesired().GetResources()[name]
-		if !mine && !others && !strings.HasPrefix(name, usagePrefix) {
+		if !mine && !others && !expendable(name) {
 			return fmt.Errorf("cannot go on without composed resource %q: it exists, and would be deleted. "+
 				"If it belongs to another provider, restore spec.providerRef of the InfraBlueprint", name)
 		}
 	}
 	return nil
+}
+
+// Prefixes of composed resources that hold nothing themselves, and are given up once nobody needs them: those that protect
+// others, and those that look whether something is there.
+const (
+	usagePrefix = "usage-"
+	checkPrefix = "check-"
+)
+
+// expendable says whether a composed resource may be left out, and so deleted.
+func expendable(name string) bool {
+	return strings.HasPrefix(name, usagePrefix) || strings.HasPrefix(name, checkPrefix)
+}
+
+// expendableName of a composed resource that is about another resource. About another one it is another resource.
+func expendableName(prefix, kind string, about ...string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.Join(about, "/")))
+	return fmt.Sprintf("%s%s-%08x", prefix, strings.ToLower(kind), h.Sum32())
 }
 
 // write the desired state, on top of what earlier functions of the pipeline want. The composite carries the observed

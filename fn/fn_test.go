@@ -629,7 +629,7 @@ data:
 			})}},
 			Conditions: []*fnv1.Condition{{
 				Type: "ProviderReady", Status: fnv1.Status_STATUS_CONDITION_UNKNOWN, Reason: "PreflightPending", Target: fnv1.Target_TARGET_COMPOSITE_AND_CLAIM.Enum(),
-				Message: new("the spec is valid; nothing has been looked up at the provider"),
+				Message: new("the spec is valid; nothing is looked up at the provider without spec.providerConfigRef"),
 			}},
 		}
 		if diff := cmp.Diff(want, out.rsp, protocmp.Transform()); diff != "" {

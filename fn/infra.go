@@ -83,7 +83,7 @@ func (r *run) readInfra(infra *structpb.Struct) (v1alpha1.InfraBlueprintSpec, le
 	return spec, policy, nil
 }
 
-// providerReady says whether the provider blueprint is there and can be read.
+// providerReady says whether the provider blueprint is there and can be read, and passes on what it says itself.
 func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) {
 	_, blueprint, err := r.provider(r.name(), spec.ProviderRef)
 	if r.need.unresolved {
@@ -97,7 +97,7 @@ func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) {
 		r.set(isFalse(typeProviderReady, reason, err.Error()))
 		return
 	}
-	r.set(isUnknown(typeProviderReady, reasonPreflightPending, "the spec of the blueprint is valid; nothing has been looked up at the provider"))
+	r.set(blueprintReadiness(blueprint))
 }
 
 // books are what the accountant sees, together with the observed ledger as it stands in the status.

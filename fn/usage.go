@@ -2,15 +2,10 @@ package main
 
 import (
 	"fmt"
-	"hash/fnv"
 	"strings"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 )
-
-// usagePrefix of composed resources that are given up once nothing is reserved any more. They protect others and hold
-// nothing themselves.
-const usagePrefix = "usage-"
 
 // protects says whether anything is protected already.
 func (r *run) protects() bool {
@@ -36,10 +31,7 @@ func (r *run) protect(spec v1alpha1.InfraBlueprintSpec) error {
 		{resourceKind{"helm.crossplane.io/v1beta1", "ProviderConfig"}, rancher},
 		{resourceKind{"kubernetes.crossplane.io/v1alpha1", "ProviderConfig"}, rancher},
 	} {
-		// Whatever it protects, another thing is protected by another ClusterUsage.
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(used.apiVersion + "/" + used.kind + "/" + used.name))
-		key := fmt.Sprintf("%s%s-%08x", usagePrefix, strings.ToLower(used.kind), h.Sum32())
+		key := expendableName(usagePrefix, used.kind, used.apiVersion, used.kind, used.name)
 		usage := map[string]any{
 			"apiVersion": "protection.crossplane.io/v1beta1",
 			"kind":       "ClusterUsage",

@@ -236,7 +236,8 @@ type world struct {
 	version int
 	// rolling is how many ticks Rancher takes to roll or remove machines.
 	rolling int
-	legacy  bool // Crossplane without required resources.
+	legacy  bool            // Crossplane without required resources.
+	absent  map[string]bool // Names of what is not there at the provider.
 
 	past   []map[id]object
 	caches map[string]map[id]object // By kind.
@@ -452,6 +453,9 @@ func (w *world) provideObject(k id) {
 		o = put(o, []any{"finalizer.managedresource.crossplane.io"}, "metadata", "finalizers")
 	}
 	switch {
+	case w.absent[cluster]:
+		conditions := object{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "observe failed: external resource does not exist"}
+		w.put(put(o, []any{conditions}, "status", "conditions"))
 	case !watched:
 		if cluster, ok := strings.CutSuffix(cluster, "-kubeconfig"); ok {
 			w.secrets[k] = map[string][]byte{"kubeconfig": []byte("kubeconfig of " + cluster)}
@@ -619,9 +623,12 @@ func (w *world) call(xr id) (*fnv1.RunFunctionRequest, *outcome) {
 	}
 }
 
-// mayGo says whether a response may leave out what exists: only what protects others, where it protects something else
-// instead, or nothing is reserved.
+// mayGo says whether a response may leave out what exists: what only looks, and what protects others, where it protects
+// something else instead, or nothing is reserved.
 func mayGo(name string, rsp *fnv1.RunFunctionResponse) bool {
+	if strings.HasPrefix(name, checkPrefix) {
+		return true
+	}
 	if !strings.HasPrefix(name, usagePrefix) {
 		return false
 	}

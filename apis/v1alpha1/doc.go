@@ -33,6 +33,8 @@ const (
 	LabelCluster = "rig-gateway.io/cluster"
 	// LabelBarrier is "true" on the barriers of clusters.
 	LabelBarrier = "rig-gateway.io/barrier"
+	// LabelBlueprint carries the name of the provider blueprint on what it composes.
+	LabelBlueprint = "rig-gateway.io/blueprint"
 	// LabelMailbox tells what an EnvironmentConfig carries: one of the Mailbox values.
 	LabelMailbox = "rig-gateway.io/mailbox"
 )

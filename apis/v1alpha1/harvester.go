@@ -12,6 +12,7 @@ import (
 // +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.endpoint`
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.vmNamespace`
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`
+// +kubebuilder:printcolumn:name="Provider-Ready",type=string,JSONPath=`.status.conditions[?(@.type=="ProviderReady")].status`
 type HarvesterBlueprint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -48,6 +49,11 @@ type HarvesterBlueprintSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
+	// ProviderConfigRef names a ProviderConfig of provider-kubernetes that reaches Harvester. With it the function looks up
+	// whether the namespace, the image, the networks and the StorageClass are there, and new clusters wait until they are.
+	// Nothing is looked up when it is left out.
+	// +optional
+	ProviderConfigRef *ProviderConfigReference `json:"providerConfigRef,omitempty"`
 	// SSHUser of the image.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32

@@ -433,6 +433,11 @@ func (in *HarvesterBlueprintSpec) DeepCopyInto(out *HarvesterBlueprintSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ProviderConfigRef != nil {
+		in, out := &in.ProviderConfigRef, &out.ProviderConfigRef
+		*out = new(ProviderConfigReference)
+		**out = **in
+	}
 	out.NodeDefaults = in.NodeDefaults
 	out.Overhead = in.Overhead
 }
