@@ -343,7 +343,15 @@ func TestObjects(t *testing.T) {
 	manifest := values{"manifest": values{
 		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": values{"name": "payments-dev-x7k2p", "namespace": "fleet-default"},
 	}}
-	barrier, err := Barrier(cluster())
+	built := cluster()
+	resource := func(apiVersion, kind, name string) strategies.Resource {
+		return strategies.Resource{"apiVersion": apiVersion, "kind": kind, "metadata": strategies.Metadata(name, nil, nil)}
+	}
+	built.Provider.Resources = map[string]strategies.Resource{
+		"token":  resource("kubernetes.crossplane.io/v1alpha2", "Object", "payments-dev-x7k2p-token"),
+		"folder": resource("inventory.crossplane.io/v1alpha1", "VSphereFolder", "payments-dev-x7k2p-folder"),
+	}
+	barrier, err := Barrier(built)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,10 +368,23 @@ func TestObjects(t *testing.T) {
 		},
 		"spec": values{
 			"managementPolicies": []any{"Observe", "Delete"}, "watch": true, "forProvider": manifest, "providerConfigRef": values{"name": "rancher"},
+			"references": []any{
+				values{"dependsOn": values{"apiVersion": "inventory.crossplane.io/v1alpha1", "kind": "VSphereFolder", "name": "payments-dev-x7k2p-folder"}},
+				values{"dependsOn": values{"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object", "name": "payments-dev-x7k2p-token"}},
+			},
 		},
 	}
 	if diff := cmp.Diff(want, barrier); diff != "" {
 		t.Errorf("Barrier(...): -want, +got:\n%s", diff)
+	}
+	built.Provider.Resources = nil
+	barrier, err = Barrier(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(want["spec"].(values), "references")
+	if diff := cmp.Diff(want, barrier); diff != "" {
+		t.Errorf("Barrier(...): of a cluster without resources: -want, +got:\n%s", diff)
 	}
 	c := cluster()
 	want = values{

@@ -2,6 +2,7 @@ package builder
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/strategies"
@@ -23,6 +24,9 @@ func BarrierName(cluster string) string { return strategies.ObjectName(cluster, 
 // Barrier returns the Object that stays until Rancher has removed every machine of the cluster. It never creates the
 // Rancher cluster and deletes it when it is deleted itself. Like the Release it says what it was rendered with, for when
 // both Release and record are lost.
+//
+// The provider's resources of the cluster outlive its machines: provider-kubernetes puts a finalizer on what an Object
+// depends on, and providers leave alone what has a finalizer of somebody else (crossplane-runtime since v2).
 func Barrier(c Cluster) (map[string]any, error) {
 	annotations, err := evidence(c.Record)
 	if err != nil {
@@ -31,6 +35,17 @@ func Barrier(c Cluster) (map[string]any, error) {
 	labels := maps.Clone(c.Labels)
 	labels[v1alpha1.LabelBarrier] = "true"
 	spec := map[string]any{"managementPolicies": []any{"Observe", "Delete"}, "watch": true}
+	var references []any
+	for _, name := range slices.Sorted(maps.Keys(c.Provider.Resources)) {
+		resource := c.Provider.Resources[name]
+		metadata, _ := resource["metadata"].(map[string]any)
+		references = append(references, map[string]any{"dependsOn": map[string]any{
+			"apiVersion": resource["apiVersion"], "kind": resource["kind"], "name": metadata["name"],
+		}})
+	}
+	if len(references) > 0 {
+		spec["references"] = references
+	}
 	return object(c, BarrierName(c.Name), labels, annotations, spec, rancherCluster(c)), nil
 }
 
