@@ -49,6 +49,7 @@ type run struct {
 	status     map[string]any
 	conditions []condition
 	resources  map[string]desired
+	retired    map[string]bool // Composed resources that are given up on purpose.
 	connection map[string][]byte
 	ready      bool
 	ttl        time.Duration
@@ -77,6 +78,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 
 	r := &run{
 		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(), xr: xr, status: map[string]any{}, resources: map[string]desired{},
+		retired: map[string]bool{},
 	}
 	log = log.WithValues("xr-kind", kind, "xr-name", r.name(), "xr-version", text(r.xr, "metadata", "resourceVersion"))
 	log.Debug("Run")
@@ -164,7 +166,7 @@ func (r *run) complete() error {
 	for _, name := range slices.Sorted(maps.Keys(r.req.GetObserved().GetResources())) {
 		_, mine := r.resources[name]
 		_, others := r.req.GetDesired().GetResources()[name]
-		if !mine && !others && !expendable(name) {
+		if !mine && !others && !r.retired[name] && !expendable(name) {
 			return fmt.Errorf("cannot go on without composed resource %q: it exists, and would be deleted. "+
 				"If it belongs to another provider, restore spec.providerRef of the InfraBlueprint", name)
 		}

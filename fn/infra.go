@@ -40,6 +40,9 @@ func (r *run) accountant() error {
 		return err
 	}
 	r.providerReady(spec)
+	if err := r.providerConfigs(spec.Credentials); err != nil {
+		return err
+	}
 	books, observed, err := r.books(policy)
 	if r.need.unresolved {
 		return nil
@@ -49,6 +52,9 @@ func (r *run) accountant() error {
 		return err
 	}
 	settled := ledger.Settle(books)
+	if err := r.retire(books, settled); err != nil {
+		return err
+	}
 	if err := r.publish(spec, books, settled); err != nil {
 		return err
 	}
@@ -74,9 +80,7 @@ func (r *run) readInfra(infra *structpb.Struct) (v1alpha1.InfraBlueprintSpec, le
 	if name == "" {
 		errs = append(errs, field.Required(field.NewPath("metadata", "name"), "an InfraBlueprint has a name"))
 	}
-	if spec.Credentials.RancherProviderConfigRef.Name == "" {
-		errs = append(errs, field.Required(path.Child("credentials", "rancherProviderConfigRef", "name"), "names the ProviderConfigs that reach Rancher"))
-	}
+	errs = append(errs, nameProviderConfigs(path.Child("credentials"), name, &spec.Credentials)...)
 	if len(errs) > 0 {
 		return spec, policy, fmt.Errorf("InfraBlueprint %q: %w", name, errs.ToAggregate())
 	}
@@ -212,6 +216,8 @@ func readHolds(found *structpb.Struct) (ledger.Resources, error) {
 // cluster waits is published in runs that offer nothing, so that a storm does not rewrite every page at every step.
 func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger.Settlement) error {
 	uid := text(r.xr, "metadata", "uid")
+	// Clusters see the ProviderConfigs by name, however they came to be.
+	spec.Credentials.RancherKubeconfigSecretRef, spec.Credentials.InfrastructureKubeconfigSecretRef = nil, nil
 	terms := mailbox(termsName(r.name()), r.name(), v1alpha1.MailboxTerms, nil, map[string]any{"infraBlueprint": uid, "spec": spec})
 	if err := r.compose("terms", terms, true); err != nil {
 		return err

@@ -28,8 +28,8 @@ func (r *run) protect(spec v1alpha1.InfraBlueprintSpec) error {
 	}{
 		{resourceKind{v1alpha1.GroupVersion.String(), v1alpha1.KindInfraBlueprint}, r.name()},
 		{resourceKind{v1alpha1.GroupVersion.String(), spec.ProviderRef.Kind}, spec.ProviderRef.Name},
-		{resourceKind{"helm.crossplane.io/v1beta1", "ProviderConfig"}, rancher},
-		{resourceKind{"kubernetes.crossplane.io/v1alpha1", "ProviderConfig"}, rancher},
+		{helmConfig, rancher},
+		{kubernetesConfig, rancher},
 	} {
 		key := expendableName(usagePrefix, used.kind, used.apiVersion, used.kind, used.name)
 		usage := map[string]any{

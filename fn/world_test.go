@@ -218,6 +218,11 @@ type id struct{ kind, name string }
 func idOf(in object) id {
 	kind, _ := in["kind"].(string)
 	name, _ := at(in, "metadata", "name").(string)
+	if kind == "ProviderConfig" {
+		// Each provider has its own.
+		group, _ := in["apiVersion"].(string)
+		kind += "." + group
+	}
 	return id{kind, name}
 }
 
@@ -623,17 +628,18 @@ func (w *world) call(xr id) (*fnv1.RunFunctionRequest, *outcome) {
 	}
 }
 
-// mayGo says whether a response may leave out what exists: what only looks, and what protects others, where it protects
-// something else instead, or nothing is reserved.
+// mayGo says whether a response may leave out what exists: what only looks; ProviderConfigs, where nothing is reserved; and
+// what protects others, where it protects something else instead, or nothing is reserved.
 func mayGo(name string, rsp *fnv1.RunFunctionResponse) bool {
 	if strings.HasPrefix(name, checkPrefix) {
 		return true
 	}
-	if !strings.HasPrefix(name, usagePrefix) {
+	configs := strings.HasPrefix(name, "providerconfig-")
+	if !configs && !strings.HasPrefix(name, usagePrefix) {
 		return false
 	}
 	for other := range rsp.GetDesired().GetResources() {
-		if strings.HasPrefix(other, usagePrefix) {
+		if !configs && strings.HasPrefix(other, usagePrefix) {
 			return true
 		}
 	}
@@ -657,7 +663,7 @@ func (w *world) reconcile(xr id) *outcome {
 			if !mayGo(name, out.rsp) {
 				w.t.Errorf("%v: a successful response omits %q, so Crossplane deletes it", xr, name)
 			}
-			w.drop(id{text(o.GetResource(), "kind"), text(o.GetResource(), "metadata", "name")})
+			w.drop(idOf(o.GetResource().AsMap()))
 		}
 	}
 	current, exists := w.objects[xr]
@@ -666,8 +672,8 @@ func (w *world) reconcile(xr id) *outcome {
 	}
 	var refs []any
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		r := desired[name].GetResource()
-		refs = append(refs, object{"kind": text(r, "kind"), "name": text(r, "metadata", "name")})
+		k := idOf(desired[name].GetResource().AsMap())
+		refs = append(refs, object{"kind": k.kind, "name": k.name})
 	}
 	if len(refs) > 0 {
 		current = put(current, refs, "spec", "resourceRefs")

@@ -161,14 +161,27 @@ type NamespaceQuota struct {
 }
 
 // Credentials are references to what opens the infrastructure.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.rancherProviderConfigRef) != has(self.rancherKubeconfigSecretRef)",message="say either rancherProviderConfigRef or rancherKubeconfigSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.infrastructureProviderConfigRef) || !has(self.infrastructureKubeconfigSecretRef)",message="say either infrastructureProviderConfigRef or infrastructureKubeconfigSecretRef"
 type Credentials struct {
 	// RancherProviderConfigRef names the ProviderConfigs of provider-helm and provider-kubernetes, both of this name, that
 	// reach the Rancher management cluster.
-	RancherProviderConfigRef ProviderConfigReference `json:"rancherProviderConfigRef"`
+	// +optional
+	RancherProviderConfigRef ProviderConfigReference `json:"rancherProviderConfigRef,omitzero"`
+	// RancherKubeconfigSecretRef names a Secret with a kubeconfig of the Rancher management cluster. The ProviderConfigs
+	// are then made of it: rig-<name of the InfraBlueprint>-rancher.
+	// +optional
+	RancherKubeconfigSecretRef *SecretKeyReference `json:"rancherKubeconfigSecretRef,omitempty"`
 	// InfrastructureProviderConfigRef names the ProviderConfig that reaches the infrastructure: of provider-kubernetes for
 	// Harvester, which needs it; of provider-vsphere or of the AWS providers where their blueprint manages something.
 	// +optional
 	InfrastructureProviderConfigRef *ProviderConfigReference `json:"infrastructureProviderConfigRef,omitempty"`
+	// InfrastructureKubeconfigSecretRef names a Secret with a kubeconfig of the infrastructure, where that is a Kubernetes
+	// cluster, such as Harvester. The ProviderConfig of provider-kubernetes is then made of it:
+	// rig-<name of the InfraBlueprint>-infrastructure.
+	// +optional
+	InfrastructureKubeconfigSecretRef *SecretKeyReference `json:"infrastructureKubeconfigSecretRef,omitempty"`
 	// CloudCredentialSecretName is Rancher's cloud credential for the provider, such as cattle-global-data:cc-abcde.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -217,6 +230,17 @@ type SecretReference struct {
 	Name string `json:"name"`
 	// +kubebuilder:validation:MinLength=1
 	Namespace string `json:"namespace"`
+}
+
+// SecretKeyReference names a key of a Secret on the control plane.
+type SecretKeyReference struct {
+	SecretReference `json:",inline"`
+	// Key in the Secret.
+	// +kubebuilder:default=kubeconfig
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Key string `json:"key,omitempty"`
 }
 
 // InfraBlueprintStatus is the ledger and what can be read off it.
