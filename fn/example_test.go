@@ -46,6 +46,11 @@ func TestExamplesRender(t *testing.T) {
 			blueprints[idOf(o)] = o
 		}
 	}
+	composition, err := os.ReadFile("../apis/clusterblueprints/composition.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, _ := at(at(fromYAML(t, "%s", composition), "spec", "pipeline").([]any)[0], "input").(object)
 	claims := 0
 	for file, list := range objects {
 		for _, claim := range list {
@@ -60,6 +65,7 @@ func TestExamplesRender(t *testing.T) {
 				composite := clusterBlueprint(name, at(claim, "metadata", "namespace").(string), name, nil)
 				composite["spec"] = claim["spec"]
 				w := newWorld(t, put(infra, "uid-infra", "metadata", "uid"), provider, composite)
+				w.input = input
 				w.rounds(6)
 				w.expect(xr(name), typeAdmitted, "True Admitted")
 				if got := w.condition(xr(name), typeProvisioned); strings.HasPrefix(got, "False "+reasonProvisioningFailed) {

@@ -140,22 +140,26 @@ func TestPreflightChanges(t *testing.T) {
 		{
 			"Another image is not there because the first one was.",
 			func(o object) object { return put(o, "default/image-other", "spec", "image") },
-			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"}, "Unknown PreflightPending",
+			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"},
+			"Unknown PreflightPending",
 		},
 		{
 			"What is found through one ProviderConfig may be missing through another.",
 			func(o object) object { return put(o, "elsewhere", "spec", "providerConfigRef", "name") },
-			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"}, "Unknown PreflightPending",
+			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"},
+			"Unknown PreflightPending",
 		},
 		{
 			"The same network twice is looked up once.",
 			func(o object) object { return put(o, []any{"default/vlan10", "default/vlan10"}, "spec", "networks") },
-			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"}, "True PreflightPassed",
+			[]string{"Namespace", "NetworkAttachmentDefinition", "StorageClass", "VirtualMachineImage"},
+			"True PreflightPassed",
 		},
 		{
 			"A field that is left out is not looked up.",
 			func(o object) object { return without(o, "spec", "storageClassName") },
-			[]string{"Namespace", "NetworkAttachmentDefinition", "VirtualMachineImage"}, "True PreflightPassed",
+			[]string{"Namespace", "NetworkAttachmentDefinition", "VirtualMachineImage"},
+			"True PreflightPassed",
 		},
 		{
 			"Without a ProviderConfig nothing is.",

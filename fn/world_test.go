@@ -241,6 +241,7 @@ type world struct {
 	version int
 	// rolling is how many ticks Rancher takes to roll or remove machines.
 	rolling int
+	input   object          // Of the function, as the Composition gives it.
 	legacy  bool            // Crossplane without required resources.
 	absent  map[string]bool // Names of what is not there at the provider.
 
@@ -556,6 +557,9 @@ func (w *world) request(xr id) *fnv1.RunFunctionRequest {
 		Meta:     &fnv1.RequestMeta{Tag: "world"},
 		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: structOfObject(w.t, seen)}, Resources: map[string]*fnv1.Resource{}},
 		Desired:  &fnv1.State{},
+	}
+	if w.input != nil {
+		req.Input = structOfObject(w.t, w.input)
 	}
 	if !w.legacy {
 		req.Meta.Capabilities = []fnv1.Capability{fnv1.Capability_CAPABILITY_CAPABILITIES, fnv1.Capability_CAPABILITY_REQUIRED_RESOURCES}
