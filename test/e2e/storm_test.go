@@ -99,8 +99,10 @@ func TestStorm(t *testing.T) {
 	t.Logf("%5.1f s  %d claims are created", time.Since(begun).Seconds(), len(all))
 	work.Wait()
 	t.Logf("%5.1f s  changed and killed: %d clusters are admitted", time.Since(begun).Seconds(), len(s.admitted()))
-	s.settles(limit)
-	t.Logf("%5.1f s  settled: %d clusters are admitted, %d of them before an older one", time.Since(begun).Seconds(), len(s.admitted()), s.overtook())
+	if *scale.full {
+		s.settles(limit)
+		t.Logf("%5.1f s  settled: %d clusters are admitted, %d of them before an older one", time.Since(begun).Seconds(), len(s.admitted()), s.overtook())
+	}
 
 	// All the same size again, so that it is certain whose turn is next.
 	work.Go(func() { killer.kill(*scale.kills / 3) })
