@@ -75,7 +75,8 @@ func TestStorm(t *testing.T) {
 		accountantInput(t, admin, map[string]any{"quarantine": "10s", "unprovisionedQuarantine": "20s"})
 	}
 	quota := *scale.room * base * nodeCPU
-	offer(t, infra{name: "storm", cpu: quota, annotations: quick})
+	// It stays until the control plane ends: it is protected while claims use it, and they take minutes to go.
+	as(t, stack.Platform).apply(infra{name: "storm", cpu: quota, annotations: quick}.yaml(t))
 	s := &storm{
 		crowd: watchCrowd(t, "storm-", int64(quota), claims, composites),
 		infra: "storm", random: rand.New(rand.NewPCG(seed, 1)), wanted: map[string]claim{},
