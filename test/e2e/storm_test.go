@@ -75,7 +75,8 @@ func TestStorm(t *testing.T) {
 		accountantInput(t, admin, map[string]any{"quarantine": "10s", "unprovisionedQuarantine": "20s"})
 	}
 	quota := *scale.room * base * nodeCPU
-	offer(t, infra{name: "storm", cpu: quota, annotations: quick})
+	// It stays until the control plane ends: it is protected while claims use it, and they take minutes to go.
+	as(t, stack.Platform).apply(infra{name: "storm", cpu: quota, annotations: quick}.yaml(t))
 	s := &storm{
 		crowd: watchCrowd(t, "storm-", int64(quota), claims, composites),
 		infra: "storm", random: rand.New(rand.NewPCG(seed, 1)), wanted: map[string]claim{},
@@ -99,8 +100,10 @@ func TestStorm(t *testing.T) {
 	t.Logf("%5.1f s  %d claims are created", time.Since(begun).Seconds(), len(all))
 	work.Wait()
 	t.Logf("%5.1f s  changed and killed: %d clusters are admitted", time.Since(begun).Seconds(), len(s.admitted()))
-	s.settles(limit)
-	t.Logf("%5.1f s  settled: %d clusters are admitted, %d of them before an older one", time.Since(begun).Seconds(), len(s.admitted()), s.overtook())
+	if *scale.full {
+		s.settles(limit)
+		t.Logf("%5.1f s  settled: %d clusters are admitted, %d of them before an older one", time.Since(begun).Seconds(), len(s.admitted()), s.overtook())
+	}
 
 	// All the same size again, so that it is certain whose turn is next.
 	work.Go(func() { killer.kill(*scale.kills / 3) })
