@@ -444,6 +444,8 @@ type killer struct {
 
 	random *rand.Rand
 	runs   *runCounter
+	// next victims: each of the two alone, and both at once, in any order.
+	next [][]string
 
 	crossplane, function int
 	// down is how long Crossplane did not run, altogether.
@@ -458,7 +460,12 @@ func (k *killer) String() string {
 func (k *killer) kill(times int) {
 	for range times {
 		k.pass(k.random.IntN(4 * *scale.claims))
-		victims := [][]string{{stack.Crossplane}, {stack.Function}, {stack.Crossplane, stack.Function}}[k.random.IntN(3)]
+		if len(k.next) == 0 {
+			k.next = [][]string{{stack.Crossplane}, {stack.Function}, {stack.Crossplane, stack.Function}}
+			k.random.Shuffle(len(k.next), func(i, j int) { k.next[i], k.next[j] = k.next[j], k.next[i] })
+		}
+		victims := k.next[0]
+		k.next = k.next[1:]
 		k.runs.read()
 		begun := time.Now()
 		k.t.Logf("kill %v", victims)
