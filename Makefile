@@ -62,11 +62,12 @@ storm: ## Storm a control plane while its parts are killed, and measure latency 
 test: ## Check everything: generated files, module files, lint, workflows, unit tests, packages, render cases, the model of the ledger, a control plane
 	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint workflows; $(MAKE) -j2 e2e unit-and-model
 
-# The tests on the control plane mostly wait: they run beside all others.
+# The tests on the control plane mostly wait. They run beside all others, which leave them the processors when they want
+# them.
 .PHONY: unit-and-model
 unit-and-model:
-	@go test -race $$(go list ./... | grep -v /test/e2e)
-	@$(MAKE) model
+	@nice go test -race $$(go list ./... | grep -v /test/e2e)
+	@nice $(MAKE) model
 
 .PHONY: model
 model: ## Check the ledger in every interleaving: [OPS=4] explores more

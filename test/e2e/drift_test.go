@@ -125,15 +125,9 @@ func unprotect(t *testing.T, resource, name string) {
 	}
 }
 
-// TestOutages runs before what is parallel, since the other tests need what it stops.
-func TestOutages(t *testing.T) {
-	t.Run("FunctionDown", functionDown)
-	t.Run("Restarts", restarts)
-}
-
-// functionDown for a minute while a claim changes: nothing is destroyed, and it catches up.
-func functionDown(t *testing.T) {
-	t.Parallel()
+// TestFunctionDown changes a claim while the function is down for a minute: nothing is destroyed, and it catches up. It is
+// not parallel, since the other tests need the function.
+func TestFunctionDown(t *testing.T) {
 	offer(t, infra{name: "down", cpu: 16})
 	c := claim{team: "team-a", name: "down", infra: "down", nodes: 2}
 	team, name := ready(t, c)
@@ -165,9 +159,8 @@ func functionDown(t *testing.T) {
 	}
 }
 
-// restarts Crossplane and the API server under a running cluster.
-func restarts(t *testing.T) {
-	t.Parallel()
+// TestRestarts restarts Crossplane and the API server under a running cluster. It is not parallel either.
+func TestRestarts(t *testing.T) {
 	offer(t, infra{name: "restart", cpu: 16})
 	c := claim{team: "team-a", name: "restart", infra: "restart", nodes: 2}
 	team, name := ready(t, c)

@@ -38,7 +38,7 @@ const (
 
 // Limits of waiting. What an event triggers takes seconds; the rest is for a machine that is busy.
 const (
-	soon = 30 * time.Second
+	soon = time.Minute
 	long = 3 * time.Minute
 	// removal of a claim: provider-kubernetes backs off while it holds the ServiceAccount for the token, up to a minute at
 	// a time.
