@@ -614,7 +614,7 @@ func (m *model) apply(s modelState, c int, offer int16, confirmed bool) (modelSt
 		seen = e // what a cache does not have is read from the API server
 	}
 	evidence, installed := seen.release, seen.installed
-	if evidence == 0 && seen.held {
+	if evidence == 0 && seen.held && m.rules.writeAhead {
 		evidence, installed = seen.barrier, true
 	}
 	r := m.gate(gateKey{
@@ -900,7 +900,7 @@ func TestModelWithoutRule(t *testing.T) {
 			want:   waits,
 		},
 		"R9WriteAhead": {
-			reason: "Nothing is rendered before it is recorded.",
+			reason: "Nothing is rendered before it is recorded. The barrier would know, if it said what it was rendered with.",
 			remove: func(r *rules) { r.writeAhead = false },
 			bounds: func(b *modelBounds) { b.deletes = true },
 			want:   over,
