@@ -98,20 +98,20 @@ func TestAccess(t *testing.T) {
     - {name: team-a, maxPriority: 10}
     - {name: "team-b*", quota: {cpu: "8"}}
 `})
-	stranger := claim{team: "team-payments", name: "stranger", infra: "access", nodes: 2}
+	stranger := claim{team: "team-payments", name: "access-stranger", infra: "access", nodes: 2}
 	submit(t, stranger).eventually(soon, claims, stranger.team, stranger.name, condition("Admitted", "False", "NamespaceNotAllowed"))
 
-	within := claim{team: "team-b", name: "within", infra: "access", nodes: 2}
-	beyond := claim{team: "team-b", name: "beyond", infra: "access", nodes: 2}
-	first := claim{team: "team-a", name: "first", infra: "access", nodes: 2}
+	within := claim{team: "team-b", name: "access-within", infra: "access", nodes: 2}
+	beyond := claim{team: "team-b", name: "access-beyond", infra: "access", nodes: 2}
+	first := claim{team: "team-a", name: "access-first", infra: "access", nodes: 2}
 	submit(t, within).eventually(long, claims, within.team, within.name, condition("Admitted", "True", "Admitted"))
 	submit(t, beyond).eventually(soon, claims, beyond.team, beyond.name, condition("Admitted", "False", "QuotaExceeded"),
 		said("Admitted", `needs 8 cpu, short 8 of 8; it is admitted as soon as the other clusters of namespace "team-b" leave that free`))
 	teamA := submit(t, first)
 	teamA.eventually(long, claims, first.team, first.name, condition("Admitted", "True", "Admitted"))
 
-	low := claim{team: "team-a", name: "low", infra: "access", nodes: 3}
-	high := claim{team: "team-a", name: "high", infra: "access", nodes: 3, priority: 10}
+	low := claim{team: "team-a", name: "access-low", infra: "access", nodes: 3}
+	high := claim{team: "team-a", name: "access-high", infra: "access", nodes: 3, priority: 10}
 	submit(t, low).eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
 	submit(t, high).eventually(soon, claims, high.team, high.name, condition("Admitted", "False", "QuotaExceeded"))
 	as(t, stack.Platform).eventually(soon, infras, "", "access", expectation{"high before beyond before low", func(o *unstructured.Unstructured) bool {
@@ -122,7 +122,7 @@ func TestAccess(t *testing.T) {
 			order = append(order, fmt.Sprint(entry["claim"], " ", entry["reason"]))
 		}
 		return slices.Equal(order, []string{
-			"team-a/high QuotaExceeded", "team-payments/stranger NamespaceNotAllowed", "team-b/beyond QuotaExceeded", "team-a/low QuotaExceeded",
+			"team-a/access-high QuotaExceeded", "team-payments/access-stranger NamespaceNotAllowed", "team-b/access-beyond QuotaExceeded", "team-a/access-low QuotaExceeded",
 		})
 	}})
 
