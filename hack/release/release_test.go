@@ -36,6 +36,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rig-gateway/function-rig/hack/gomodule"
 )
 
 const (
@@ -539,13 +541,8 @@ func TestFunctionObject(t *testing.T) {
 // imported without a hundred modules, so the function alone is compiled.
 func crossplaneLabels(t *testing.T, paths []string) map[string]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "-C", filepath.Join(root, "hack", "tools", "crossplane-core"),
-		"mod", "download", "-json", "github.com/crossplane/crossplane-runtime/v2").Output()
+	module, err := gomodule.Download(t.Context(), filepath.Join(root, "hack", "tools", "crossplane-core"), "github.com/crossplane/crossplane-runtime/v2")
 	if err != nil {
-		t.Fatal(err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
 		t.Fatal(err)
 	}
 	set := token.NewFileSet()
@@ -568,7 +565,7 @@ func crossplaneLabels(t *testing.T, paths []string) map[string]string {
 	if err := os.WriteFile(program, source.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err = exec.CommandContext(t.Context(), "go", append([]string{"run", program}, paths...)...).Output()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{"run", program}, paths...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,10 +158,10 @@ func (l Ledger) Open(requests []Request) map[string]Offer {
 
 // Settle brings the ledger up to date with what is seen, and offers what is free to the clusters that wait.
 func Settle(b Books) Settlement {
-	out, grants, open := b.reserved()
+	requests := byCluster(b.Requests)
+	out, grants, open := b.reserved(requests)
 	out.Free = b.Most().Minus(out.Reserved())
 	taken := map[string]Resources{}
-	requests := byCluster(b.Requests)
 	for c, g := range grants {
 		namespace := namespaceOf(cmp.Or(requests[c].Claim, g.Claim))
 		taken[namespace] = taken[namespace].Plus(g.Amount)
@@ -196,9 +196,8 @@ func Settle(b Books) Settlement {
 }
 
 // reserved is what every cluster has before anything is offered, and which clusters have an open offer.
-func (b Books) reserved() (out Settlement, grants map[string]Grant, open map[string]bool) {
-	requests := byCluster(b.Requests)
-	old := seed(b)
+func (b Books) reserved(requests map[string]Request) (out Settlement, grants map[string]Grant, open map[string]bool) {
+	old := b.seed()
 	out.Ledger.Revision = old.Revision
 	grants, open = map[string]Grant{}, map[string]bool{}
 	for _, g := range old.Grants {
@@ -302,8 +301,7 @@ func (r Resources) shortOf(free Resources) (short Resources) {
 
 // seed returns the observed ledger; where there is none it is rebuilt, above every revision seen, from pages and from
 // what Releases and barriers hold. What requests keep is added when it is settled.
-func seed(b Books) Ledger {
-	requests := byCluster(b.Requests)
+func (b Books) seed() Ledger {
 	var l Ledger
 	if b.Ledger != nil {
 		l = *b.Ledger
@@ -322,7 +320,7 @@ func seed(b Books) Ledger {
 			l.Grants = append(l.Grants, grants[c])
 		}
 	}
-	for _, r := range requests {
+	for _, r := range b.Requests {
 		l.Revision = max(l.Revision, r.Fence)
 	}
 	return l

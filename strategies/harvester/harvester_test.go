@@ -11,6 +11,7 @@ import (
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
 	"github.com/rig-gateway/function-rig/strategies"
+	"github.com/rig-gateway/function-rig/strategies/strategytest"
 )
 
 const (
@@ -46,11 +47,7 @@ func blueprint(t testing.TB, s v1alpha1.HarvesterBlueprintSpec) json.RawMessage 
 	t.Helper()
 	b := v1alpha1.HarvesterBlueprint{Spec: s}
 	b.Name = "fra1"
-	raw, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return strategytest.Encode(t, b)
 }
 
 func TestOpenRefusals(t *testing.T) {

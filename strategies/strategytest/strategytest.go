@@ -15,7 +15,7 @@ import (
 // Pure checks that runs give the same bytes, and that none shares memory with its input or with another.
 func Pure(t *testing.T, open strategies.Open, blueprint json.RawMessage, scope strategies.Scope) {
 	t.Helper()
-	before, untouched := slices.Clone(blueprint), encode(t, scope)
+	before, untouched := slices.Clone(blueprint), Encode(t, scope)
 	s, err := open(blueprint)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func Pure(t *testing.T, open strategies.Open, blueprint json.RawMessage, scope s
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded := encode(t, out)
+		encoded := Encode(t, out)
 		scribble(out.Values)
 		for _, r := range out.Resources {
 			scribble(map[string]any(r))
@@ -38,7 +38,7 @@ func Pure(t *testing.T, open strategies.Open, blueprint json.RawMessage, scope s
 			t.Fatalf("Cluster(...): got\n%s\nthen\n%s", first, second)
 		}
 	}
-	if diff := cmp.Diff(string(untouched), string(encode(t, scope))); diff != "" {
+	if diff := cmp.Diff(string(untouched), string(Encode(t, scope))); diff != "" {
 		t.Errorf("Cluster(...): the input changed: -before, +after:\n%s", diff)
 	}
 	if !bytes.Equal(before, blueprint) {
@@ -46,7 +46,8 @@ func Pure(t *testing.T, open strategies.Open, blueprint json.RawMessage, scope s
 	}
 }
 
-func encode(t *testing.T, v any) []byte {
+// Encode a value as JSON, such as the blueprint that a strategy is opened with.
+func Encode(t testing.TB, v any) json.RawMessage {
 	t.Helper()
 	encoded, err := json.Marshal(v)
 	if err != nil {

@@ -60,27 +60,25 @@ type user struct {
 // as a user of the control plane: an app team, stack.Platform or stack.Admin.
 func as(t *testing.T, name string) user {
 	t.Helper()
-	if plane == nil {
-		t.Skip("needs a control plane, which -short does not start")
-	}
-	client, err := plane.Client(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return user{t, name, client}
+	return connect(t, name, func() (*kube.Client, error) { return plane.Client(name) })
 }
 
 // infrastructure is the API that stands in for Rancher and Harvester, as its administrator.
 func infrastructure(t *testing.T) user {
 	t.Helper()
+	return connect(t, "the infrastructure's administrator", func() (*kube.Client, error) { return plane.InfraClient() })
+}
+
+func connect(t *testing.T, name string, client func() (*kube.Client, error)) user {
+	t.Helper()
 	if plane == nil {
 		t.Skip("needs a control plane, which -short does not start")
 	}
-	client, err := plane.InfraClient()
+	c, err := client()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return user{t, "the infrastructure's administrator", client}
+	return user{t, name, c}
 }
 
 // apply YAML documents.

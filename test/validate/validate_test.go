@@ -4,7 +4,6 @@ package validate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
+
+	"github.com/rig-gateway/function-rig/hack/gomodule"
 )
 
 const root = "../.."
@@ -75,21 +76,11 @@ func newValidator(t *testing.T) *validator {
 	return v
 }
 
-type downloaded struct {
-	Version, Dir string
-}
-
 // module that a tool is built from.
-func module(t *testing.T, tool, path string) downloaded {
+func module(t *testing.T, tool, path string) gomodule.Module {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", path)
-	cmd.Dir = filepath.Join(root, "hack", "tools", tool)
-	out, err := cmd.Output()
+	m, err := gomodule.Download(t.Context(), filepath.Join(root, "hack", "tools", tool), path)
 	if err != nil {
-		t.Fatalf("cannot download %s: %v\n%s", path, err, out)
-	}
-	var m downloaded
-	if err := json.Unmarshal(out, &m); err != nil {
 		t.Fatal(err)
 	}
 	return m

@@ -2,10 +2,11 @@ package stack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/rig-gateway/function-rig/hack/gomodule"
 )
 
 // Tools of the control plane, in the order in which they are built: the ones that take longest first.
@@ -43,44 +44,21 @@ func (s *Stack) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// A module at its version, with the hash that the checksum database has of it.
-type module struct {
-	Path    string `json:"Path"`    //nolint:tagliatelle // As the Go tool writes it.
-	Version string `json:"Version"` //nolint:tagliatelle // As the Go tool writes it.
-	Sum     string `json:"Sum"`     //nolint:tagliatelle // As the Go tool writes it.
-	Dir     string `json:"Dir"`     //nolint:tagliatelle // As the Go tool writes it.
-	Error   string `json:"Error"`   //nolint:tagliatelle // As the Go tool writes it.
-}
-
 // moduleOf a tool: the version that the tool's go.mod pins.
-func (s *Stack) moduleOf(ctx context.Context, tool, path string) (module, error) {
-	return download(ctx, filepath.Join(s.root, "hack", "tools", tool), path)
+func (s *Stack) moduleOf(ctx context.Context, tool, path string) (gomodule.Module, error) {
+	return gomodule.Download(ctx, filepath.Join(s.root, "hack", "tools", tool), path)
 }
 
 // harvester is the release that Harvester's own objects are taken from. No tool is built from it.
-var harvester = module{ //nolint:gochecknoglobals // A constant that Go cannot express as one.
+var harvester = gomodule.Module{ //nolint:gochecknoglobals // A constant that Go cannot express as one.
 	Path: "github.com/harvester/harvester", Version: "v1.5.0", Sum: "h1:rWqYuwMRjC4CkMpcVXL5O9sVFyXNVwUJUviY8stP1no=",
 }
 
 // harvesterModule is downloaded outside of any module, so that nothing here depends on all that Harvester does.
-func (s *Stack) harvesterModule(ctx context.Context) (module, error) {
-	m, err := download(ctx, s.Dir, harvester.Path+"@"+harvester.Version)
+func (s *Stack) harvesterModule(ctx context.Context) (gomodule.Module, error) {
+	m, err := gomodule.Download(ctx, s.Dir, harvester.Path+"@"+harvester.Version)
 	if err == nil && m.Sum != harvester.Sum {
 		return m, fmt.Errorf("cannot use %s %s: its hash is %s, not %s", m.Path, m.Version, m.Sum, harvester.Sum)
 	}
 	return m, err
-}
-
-func download(ctx context.Context, dir, what string) (module, error) {
-	var m module
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", what)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if jsonErr := json.Unmarshal(out, &m); jsonErr == nil && m.Error != "" {
-		return m, fmt.Errorf("cannot download %s: %s", what, m.Error)
-	}
-	if err != nil {
-		return m, fmt.Errorf("cannot download %s: %w", what, err)
-	}
-	return m, nil
 }
