@@ -25,6 +25,7 @@ import (
 
 	"github.com/rig-gateway/function-rig/hack/controlplane/kube"
 	"github.com/rig-gateway/function-rig/hack/controlplane/provisioner"
+	"github.com/rig-gateway/function-rig/hack/gomodule"
 )
 
 const (
@@ -137,6 +138,9 @@ func (s *Stack) installCrossplane(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot initialise Crossplane: %w", err)
 	}
+	if err := s.installWebhook(ctx, client, core); err != nil {
+		return err
+	}
 	s.sayf("%-25s installed: CRDs, RBAC of its chart, providers' CRDs", "Crossplane "+core.Version)
 	return nil
 }
@@ -238,7 +242,7 @@ func (s *Stack) installProduct(ctx context.Context) error {
 		return err
 	}
 	for _, step := range []func(context.Context, *kube.Client) error{
-		s.installWebhook, s.pushChart, s.registerFunction, s.installAPIs, s.installCredentials, s.installTeams, s.awaitProduct,
+		s.pushChart, s.registerFunction, s.installAPIs, s.installCredentials, s.installTeams, s.awaitProduct,
 	} {
 		if err := step(ctx, client); err != nil {
 			return err
@@ -250,11 +254,7 @@ func (s *Stack) installProduct(ctx context.Context) error {
 
 // installWebhook has the API server ask Crossplane before it deletes what a ClusterUsage protects. Crossplane's own
 // initialiser names a Service, behind which there is nothing here.
-func (s *Stack) installWebhook(ctx context.Context, client *kube.Client) error {
-	core, err := s.moduleOf(ctx, "crossplane-core", crossplaneModule)
-	if err != nil {
-		return err
-	}
+func (s *Stack) installWebhook(ctx context.Context, client *kube.Client, core gomodule.Module) error {
 	raw, err := os.ReadFile(filepath.Join(core.Dir, "cluster", "webhookconfigurations", "usage.yaml"))
 	if err != nil {
 		return fmt.Errorf("cannot read Crossplane's webhooks: %w", err)
