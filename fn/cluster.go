@@ -398,12 +398,19 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	if err != nil {
 		return fmt.Errorf("InfraBlueprint %q: %w", c.spec.InfraBlueprintRef.Name, err)
 	}
-	barrier, err := builder.Barrier(cluster)
-	if err != nil {
-		return err
+	objects := map[string]map[string]any{composedRelease: release}
+	// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
+	// at rest.
+	if c.observed(composedBarrier) != nil || c.delivered(output) {
+		if objects[composedBarrier], err = builder.Barrier(cluster); err != nil {
+			return err
+		}
 	}
-	objects := map[string]map[string]any{composedRelease: release, composedBarrier: barrier, composedObserver: builder.Observer(cluster)}
-	if c.finished() || c.observed(composedKubeconfig) != nil {
+	// Before there is a Rancher cluster, watching it fails, and backs off for longer each time.
+	if c.observed(composedObserver) != nil || text(c.observed(composedRelease), "status", "atProvider", "state") == "deployed" {
+		objects[composedObserver] = builder.Observer(cluster)
+	}
+	if c.observed(composedKubeconfig) != nil || c.finished() {
 		objects[composedKubeconfig] = builder.Kubeconfig(cluster)
 	}
 	for name, resource := range output.Resources {
@@ -432,28 +439,15 @@ func (c *clusterRun) unprovided() bool {
 	return c.blueprint.status == fnv1.Status_STATUS_CONDITION_FALSE && !c.built()
 }
 
-// delivered says whether what the cluster is built with is there, or has been: the Secrets that the Release takes values
-// from, and the resources that its machines are put into. A provider that misses one backs off for longer each time.
+// delivered says whether what the cluster is built with is there, or has been: the resources that its machines are put into,
+// and the Secrets that the Release takes values from, which are written before what writes them is ready. A provider that
+// misses one backs off for longer each time.
 func (c *clusterRun) delivered(output strategies.Output) bool {
 	if c.built() {
 		return true
 	}
 	for name := range output.Resources {
-		if isTrue(c.observed(name), "Ready") {
-			continue
-		}
-		// A resource that has written its Secret has done its part.
-		written, details := 0, c.req.GetObserved().GetResources()[name].GetConnectionDetails()
-		for _, s := range output.SecretValues {
-			if s.Resource != name {
-				continue
-			}
-			if len(details[s.Key]) == 0 {
-				return false
-			}
-			written++
-		}
-		if written == 0 {
+		if !isTrue(c.observed(name), "Ready") {
 			return false
 		}
 	}
@@ -493,12 +487,13 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	}
 	provisioned := c.provisioned(d.Rendered)
 	c.set(c.admitted(d, invalid), provisioned)
-	c.ready = provisioned.reason == reasonProvisioned
+	built := provisioned.reason == reasonProvisioned
+	c.ready = built && c.handedOver()
 	if kubeconfig := c.kubeconfig(); len(kubeconfig) > 0 {
 		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
 	}
 	switch {
-	case !reflect.DeepEqual(before, c.status["quota"]):
+	case !reflect.DeepEqual(before, c.status["quota"]), built && !c.ready:
 		c.ttl = c.input.Requeue.Changed.Duration
 	case len(d.Record.Rolling) > 0:
 		// Others may wait for what is let go of.
@@ -514,6 +509,12 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 // kubeconfig of the cluster, empty until it has been read.
 func (c *clusterRun) kubeconfig() []byte {
 	return c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]
+}
+
+// handedOver says whether the composite's connection Secret, where it has one, holds the kubeconfig: a claim copies it once,
+// when the composite becomes ready.
+func (c *clusterRun) handedOver() bool {
+	return value(c.xr, "spec", "writeConnectionSecretToRef") == nil || len(c.req.GetObserved().GetComposite().GetConnectionDetails()["kubeconfig"]) > 0
 }
 
 // admitted says whether the cluster may hold what it asks for, and if not, what is missing.

@@ -1032,9 +1032,9 @@ func TestFirstReleaseWaits(t *testing.T) {
 	if w.keeps("aa") == nil && !paused() {
 		t.Error("a Release without a record is active")
 	}
-	for w.keeps("aa") == nil {
-		w.reconcile(xr("aa"))
-	}
+	w.until(func() bool {
+		return w.keeps("aa") != nil && at(w.objects[barrier("aa")], "metadata", "finalizers") != nil
+	})
 	kept := w.objects[barrier("aa")]
 	w.drop(barrier("aa"))
 	if !paused() {
@@ -1068,6 +1068,26 @@ func TestKubeconfigIsAwaited(t *testing.T) {
 		_, out := w.call(xr("aa"))
 		if got := out.rsp.GetDesired().GetResources()[composedKubeconfig].GetReady(); got != tc.want {
 			t.Errorf("%s\nkubeconfig is %s, want %s", tc.reason, got, tc.want)
+		}
+	}
+
+	handed := w.secrets[xr("aa")]
+	for _, tc := range []struct {
+		reason  string
+		written map[string][]byte
+		ready   fnv1.Ready
+		ttl     time.Duration
+	}{
+		{"The claim would find nothing to copy, and only look again when the composite changes.", nil, fnv1.Ready_READY_FALSE, time.Second},
+		{"It can be copied.", handed, fnv1.Ready_READY_TRUE, time.Minute},
+	} {
+		w.secrets[xr("aa")] = tc.written
+		_, out := w.call(xr("aa"))
+		if got := out.rsp.GetDesired().GetComposite().GetReady(); got != tc.ready {
+			t.Errorf("%s\nthe composite is %s, want %s", tc.reason, got, tc.ready)
+		}
+		if got := out.rsp.GetMeta().GetTtl().AsDuration(); got != tc.ttl {
+			t.Errorf("%s\nit is looked at after %s, want %s", tc.reason, got, tc.ttl)
 		}
 	}
 }

@@ -391,7 +391,7 @@ func TestInvalidChange(t *testing.T) {
 		// The record was not written: the Release is there, paused.
 		w := newWorld(t, infraBlueprint(t, 20), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
 		w.crash = func(resources int) int {
-			if resources == composedOfCluster {
+			if resources == composedAtFirst {
 				return resources
 			}
 			return -1
@@ -416,12 +416,12 @@ func TestPartlyComposed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, infraBlueprint(t, 20), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
 			w.crash = func(resources int) int {
-				if resources == composedOfCluster {
-					return 3
+				if resources == composedAtFirst {
+					return 1
 				}
 				return -1
 			}
-			w.until(func() bool { return w.objects[barrier("aa")] != nil })
+			w.until(func() bool { return w.objects[id{"Object", "aa-csi"}] != nil })
 			if w.objects[release("aa")] != nil || w.keeps("aa") != nil {
 				t.Fatal("Release or record exist")
 			}
@@ -435,8 +435,8 @@ func TestPartlyComposed(t *testing.T) {
 	}
 }
 
-// composedOfCluster is the number of resources that a cluster on Harvester composes.
-const composedOfCluster = 8
+// What a cluster on Harvester composes as soon as it is admitted, and when it is ready.
+const composedAtFirst, composedAtLast = 6, 9
 
 func TestBlueprintReturns(t *testing.T) {
 	w := newWorld(t, infraBlueprint(t, 20), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
@@ -519,7 +519,7 @@ func TestNamesAreUnique(t *testing.T) {
 		}
 		w.expect(k, "Ready", "True Available")
 		names := w.names(k.name)
-		if len(names) < composedOfCluster {
+		if len(names) < composedAtLast {
 			t.Errorf("%v: only %v", k, slices.Sorted(maps.Keys(names)))
 		}
 		for name := range names {

@@ -140,6 +140,7 @@ func clusterBlueprint(name, namespace, claim string, wanted []any) object {
 		},
 		"spec": object{
 			"infraBlueprintRef": object{"name": "prod"}, "kubernetesVersion": "v1.31.7+rke2r1", "pools": wanted,
+			"writeConnectionSecretToRef": object{"name": "uid-" + name, "namespace": "crossplane-system"},
 		},
 	}
 }
@@ -554,9 +555,12 @@ func (w *world) request(xr id) *fnv1.RunFunctionRequest {
 		return nil
 	}
 	req := &fnv1.RunFunctionRequest{
-		Meta:     &fnv1.RequestMeta{Tag: "world"},
-		Observed: &fnv1.State{Composite: &fnv1.Resource{Resource: structOfObject(w.t, seen)}, Resources: map[string]*fnv1.Resource{}},
-		Desired:  &fnv1.State{},
+		Meta: &fnv1.RequestMeta{Tag: "world"},
+		Observed: &fnv1.State{
+			Composite: &fnv1.Resource{Resource: structOfObject(w.t, seen), ConnectionDetails: w.secrets[xr]},
+			Resources: map[string]*fnv1.Resource{},
+		},
+		Desired: &fnv1.State{},
 	}
 	if w.input != nil {
 		req.Input = structOfObject(w.t, w.input)

@@ -25,16 +25,32 @@ func TestDrift(t *testing.T) {
 	}
 	admin.eventually(soon, releases, "", name, field("spec.forProvider.values.pools.workers.quantity", "1"))
 
-	for _, suffix := range []string{"-rolebinding", "-observer"} {
-		before := admin.get(objects, "", name+suffix).GetUID()
-		admin.remove(objects, "", name+suffix)
-		admin.eventually(long, objects, "", name+suffix, condition("Ready", "True", ""), another(before))
+	err = admin.client.Patch(t.Context(), objects, "", name+"-rolebinding", `{"spec":{"providerConfigRef":{"name":"another"}}}`)
+	if err != nil {
+		t.Fatal(err)
 	}
+	admin.eventually(soon, objects, "", name+"-rolebinding", field("spec.providerConfigRef.name", "harvester-fra"))
 
-	// The token needs the ServiceAccount: provider-kubernetes holds its deletion until the token is gone.
-	admin.remove(objects, "", name+"-serviceaccount")
+	watched := admin.get(objects, "", name+"-observer").GetUID()
+	admin.remove(objects, "", name+"-observer")
+	admin.eventually(long, objects, "", name+"-observer", condition("Ready", "True", ""), another(watched))
+
+	// The barrier holds what the machines need: nothing is taken from them before they are gone.
+	harvester := infrastructure(t)
+	identity := []struct{ suffix, resource, namespace, name string }{
+		{"-csi", "clusterrolebindings.rbac.authorization.k8s.io", "", "rig-prod:" + name},
+		{"-rolebinding", "rolebindings.rbac.authorization.k8s.io", "rig-prod", "rig-prod-" + name},
+		{"-serviceaccount", "serviceaccounts", "rig-prod", name},
+		{"-token", secrets, "rig-prod", name + "-token"},
+	}
+	for _, of := range identity {
+		admin.remove(objects, "", name+of.suffix)
+	}
 	time.Sleep(5 * time.Second)
-	infrastructure(t).get("serviceaccounts", "rig-prod", name)
+	for _, of := range identity {
+		harvester.get(of.resource, of.namespace, of.name)
+		admin.get(objects, "", name+of.suffix)
+	}
 
 	before := admin.get(releases, "", name).GetUID()
 	admin.remove(releases, "", name)
