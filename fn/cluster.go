@@ -401,13 +401,10 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	objects := map[string]map[string]any{composedRelease: release}
 	// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
 	// at rest.
-	if c.observed(composedBarrier) != nil || c.delivered(output) {
+	if c.observed(composedBarrier) != nil || c.observed(composedObserver) != nil || c.delivered(output) {
 		if objects[composedBarrier], err = builder.Barrier(cluster); err != nil {
 			return err
 		}
-	}
-	// Before there is a Rancher cluster, watching it fails, and backs off for longer each time.
-	if c.observed(composedObserver) != nil || text(c.observed(composedRelease), "status", "atProvider", "state") == "deployed" {
 		objects[composedObserver] = builder.Observer(cluster)
 	}
 	if c.observed(composedKubeconfig) != nil || c.finished() {
@@ -489,16 +486,19 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	c.set(c.admitted(d, invalid), provisioned)
 	built := provisioned.reason == reasonProvisioned
 	c.ready = built && c.handedOver()
+	unresponsive := conditionOf(c.xr, "Responsive").status == "False"
 	if kubeconfig := c.kubeconfig(); len(kubeconfig) > 0 {
 		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
 	}
 	switch {
-	case !reflect.DeepEqual(before, c.status["quota"]), built && !c.ready:
+	case !reflect.DeepEqual(before, c.status["quota"]), built && !c.ready, unresponsive && c.composesMore():
 		c.ttl = c.input.Requeue.Changed.Duration
 	case len(d.Record.Rolling) > 0:
 		// Others may wait for what is let go of.
 		c.ttl = c.input.SettleDelay.Duration
-	case !d.Admitted || !c.ready || conditionOf(c.xr, "Responsive").status == "False":
+	case unresponsive:
+		c.ttl = c.input.Requeue.Unresponsive.Duration
+	case !d.Admitted || !c.ready:
 		c.ttl = c.input.Requeue.Pending.Duration
 	default:
 		c.ttl = c.input.Requeue.Steady.Duration
@@ -506,15 +506,25 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	return nil
 }
 
+// composesMore says whether something is composed that was not there before.
+func (c *clusterRun) composesMore() bool {
+	for name := range c.resources {
+		if c.observed(name) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // kubeconfig of the cluster, empty until it has been read.
 func (c *clusterRun) kubeconfig() []byte {
 	return c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]
 }
 
-// handedOver says whether the composite's connection Secret, where it has one, holds the kubeconfig: a claim copies it once,
-// when the composite becomes ready.
+// handedOver says whether the composite's connection Secret, where it has one, holds the kubeconfig, or has: a claim copies
+// it once, when the composite becomes ready.
 func (c *clusterRun) handedOver() bool {
-	return value(c.xr, "spec", "writeConnectionSecretToRef") == nil || len(c.req.GetObserved().GetComposite().GetConnectionDetails()["kubeconfig"]) > 0
+	return isTrue(c.xr, "Ready") || isAbsent(value(c.xr, "spec", "writeConnectionSecretToRef")) || len(c.req.GetObserved().GetComposite().GetConnectionDetails()["kubeconfig"]) > 0
 }
 
 // admitted says whether the cluster may hold what it asks for, and if not, what is missing.

@@ -932,7 +932,18 @@ func TestTTL(t *testing.T) {
 		"SteadyCluster": {reason: "Events wake it.", xr: xr("aa"), change: func(*world) {}, want: time.Minute},
 		"Waiting":       {reason: "It waits.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(40)) }, want: 20 * time.Second},
 		"Changed":       {reason: "The record changes.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(1)) }, want: time.Second},
-		"Idle":          {reason: "There is nothing to do.", xr: prod, change: func(*world) {}, want: 30 * time.Second},
+		"Unresponsive": {
+			reason: "Crossplane drops events.", xr: xr("aa"), want: 10 * time.Second,
+			change: editing(xr("aa"), []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions"),
+		},
+		"UnresponsiveAndMore": {
+			reason: "What is composed anew is soon there.", xr: xr("aa"), want: time.Second,
+			change: func(w *world) {
+				editing(xr("aa"), []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions")(w)
+				w.drop(id{"Object", "aa-csi"})
+			},
+		},
+		"Idle": {reason: "There is nothing to do.", xr: prod, change: func(*world) {}, want: 30 * time.Second},
 		"BreakerOpen": {
 			reason: "Crossplane drops events.", xr: prod, want: 2 * time.Second,
 			change: editing(prod, []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions"),
@@ -1072,6 +1083,7 @@ func TestKubeconfigIsAwaited(t *testing.T) {
 	}
 
 	handed := w.secrets[xr("aa")]
+	editing(xr("aa"), []any{}, "status", "conditions")(w)
 	for _, tc := range []struct {
 		reason  string
 		written map[string][]byte

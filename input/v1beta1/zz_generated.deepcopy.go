@@ -46,6 +46,7 @@ func (in *Requeue) DeepCopyInto(out *Requeue) {
 	out.Open = in.Open
 	out.Idle = in.Idle
 	out.Pending = in.Pending
+	out.Unresponsive = in.Unresponsive
 	out.Steady = in.Steady
 }
 
