@@ -51,7 +51,7 @@ controlplane:
 
 .PHONY: e2e
 e2e: ## Test on a real control plane: [RUN=TestName]
-	@go test -count=1 -timeout=55m -parallel=8 ./test/e2e -run "$(RUN)"
+	@go test -count=1 -timeout=55m -parallel=12 ./test/e2e -run "$(RUN)"
 
 .PHONY: storm
 storm: ## Storm a control plane while its parts are killed, and measure latency and overhead: [CLAIMS=200] [ROOM=50] [KILLS=12] [SEED=0] [RUN=TestStorm]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"time"
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -495,7 +496,7 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 		c.ttl = c.input.Requeue.Changed.Duration
 	case len(d.Record.Rolling) > 0:
 		// Others may wait for what is let go of.
-		c.ttl = c.input.SettleDelay.Duration
+		c.ttl = c.untilSettled(d.Record)
 	case unresponsive:
 		c.ttl = c.input.Requeue.Unresponsive.Duration
 	case !d.Admitted || !c.ready:
@@ -504,6 +505,17 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 		c.ttl = c.input.Requeue.Steady.Duration
 	}
 	return nil
+}
+
+// untilSettled is when to look again whether what is let go of is gone.
+func (c *clusterRun) untilSettled(record ledger.Record) time.Duration {
+	delay := c.input.SettleDelay.Duration
+	if record.SettledSince.IsZero() {
+		return delay / 2
+	}
+	// Crossplane comes up to a tenth early or late; a run that is too early costs another one.
+	left := max(0, record.SettledSince.Add(delay).Sub(c.now))
+	return left + left/8 + time.Second
 }
 
 // composesMore says whether something is composed that was not there before.

@@ -932,6 +932,18 @@ func TestTTL(t *testing.T) {
 		"SteadyCluster": {reason: "Events wake it.", xr: xr("aa"), change: func(*world) {}, want: time.Minute},
 		"Waiting":       {reason: "It waits.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(40)) }, want: 20 * time.Second},
 		"Changed":       {reason: "The record changes.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(1)) }, want: time.Second},
+		"Rolling": {
+			reason: "Others may wait for what is let go of.", xr: xr("aa"), want: 5 * time.Second,
+			change: func(w *world) { w.rolling = 9; w.edit("aa", pools(1)); w.rounds(1) },
+		},
+		"Settling": {
+			reason: "It is known when the rest is let go of: 5 of 10 s are left, and Crossplane may come a tenth early.",
+			xr:     xr("aa"), want: 6625 * time.Millisecond,
+			change: func(w *world) {
+				w.edit("aa", pools(1))
+				w.until(func() bool { return at(w.objects[xr("aa")], "status", "quota", "settledSince") != nil })
+			},
+		},
 		"Unresponsive": {
 			reason: "Crossplane drops events.", xr: xr("aa"), want: 10 * time.Second,
 			change: editing(xr("aa"), []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions"),

@@ -84,7 +84,7 @@ func TestDeletionHoldsQuota(t *testing.T) {
 
 	teamA.remove(claims, first.team, first.name)
 	as(t, stack.Platform).eventually(soon, infras, "", "slow", field("status.buckets.releasing.cpu", "8"))
-	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(long); ; time.Sleep(200 * time.Millisecond) {
 		left := len(built(t, name))
 		if condition("Admitted", "True", "Admitted").met(teamB.get(claims, second.team, second.name)) {
 			if left > 0 {

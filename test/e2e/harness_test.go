@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,11 +39,11 @@ const (
 
 // Limits of waiting. What an event triggers takes seconds; the rest is for a machine that is busy.
 const (
-	soon = time.Minute
-	long = 3 * time.Minute
+	soon = 2 * time.Minute
+	long = 6 * time.Minute
 	// removal of a claim: provider-kubernetes backs off while it holds the ServiceAccount for the token, up to a minute at
 	// a time.
-	removal = 5 * time.Minute
+	removal = 8 * time.Minute
 )
 
 // noUsage takes away the label by which Crossplane's webhook knows what is in use.
@@ -271,32 +272,78 @@ type infra struct {
 	access string
 }
 
-// offer an infrastructure as platform team. After the test it is taken away, once every claim of it is gone.
+// offer an infrastructure as platform team. After all tests it is taken away, once every claim of it is gone.
 func offer(t *testing.T, i infra) {
 	t.Helper()
 	as(t, stack.Platform).apply(i.yaml(t))
-	cleanup(t, func(admin user) {
-		if err := kube.Wait(context.Background(), removal, func(ctx context.Context) error { return admin.unclaimed(ctx, i.name) }); err != nil {
-			t.Error(err)
-		}
+	offered.mu.Lock()
+	defer offered.mu.Unlock()
+	offered.infras = append(offered.infras, i.name)
+}
+
+// offered infrastructures. Their claims are removed when their tests end; that this ends well is only seen after all
+// tests, so that nobody waits for it.
+var offered struct { //nolint:gochecknoglobals // TestMain looks at it.
+	mu     sync.Mutex
+	infras []string
+}
+
+// withdraw every infrastructure that was offered. It fails if a claim is still there, or anything that was composed for one.
+func withdraw(ctx context.Context) error {
+	client, err := plane.Client(stack.Admin)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range offered.infras {
+		errs = append(errs, kube.Wait(ctx, removal, func(ctx context.Context) error { return unclaimed(ctx, client, name) }))
 		for _, resource := range []string{infras, blueprints} {
 			// Its quota is in quarantine still, and protects it.
-			err := kube.Wait(context.Background(), soon, func(ctx context.Context) error {
-				if err := admin.client.Patch(ctx, resource, "", i.name, noUsage); err != nil {
+			errs = append(errs, kube.Wait(ctx, soon, func(ctx context.Context) error {
+				if err := client.Patch(ctx, resource, "", name, noUsage); err != nil {
 					return ignoreNotFound(err)
 				}
-				return ignoreNotFound(admin.client.Delete(ctx, resource, "", i.name))
-			})
+				return ignoreNotFound(client.Delete(ctx, resource, "", name))
+			}))
+		}
+	}
+	errs = append(errs, kube.Wait(ctx, removal, func(ctx context.Context) error { return empty(ctx, client) }))
+	return errors.Join(errs...)
+}
+
+// empty says whether nothing of any cluster or infrastructure is left, on either side.
+func empty(ctx context.Context, client *kube.Client) error {
+	infraClient, err := plane.InfraClient()
+	if err != nil {
+		return err
+	}
+	for _, left := range []struct {
+		client    *kube.Client
+		resources []string
+	}{
+		{client, []string{
+			claims, composites, infras, blueprints, releases, objects, mailboxes, "clusterusages.protection.crossplane.io",
+		}},
+		{infraClient, []string{
+			clusters, machines, "harvesterconfigs.rke-machine-config.cattle.io",
+		}},
+	} {
+		for _, resource := range left.resources {
+			found, err := left.client.List(ctx, resource, "", "")
 			if err != nil {
-				t.Errorf("cannot remove %s %s: %v", resource, i.name, err)
+				return err
+			}
+			if len(found) > 0 {
+				return fmt.Errorf("%d %s: %w, such as\n%s", len(found), resource, errStillThere, show(&found[0]))
 			}
 		}
-	})
+	}
+	return nil
 }
 
 // unclaimed says whether no claim of an infrastructure is left.
-func (u user) unclaimed(ctx context.Context, infra string) error {
-	found, err := u.client.List(ctx, claims, "", "")
+func unclaimed(ctx context.Context, client *kube.Client, infra string) error {
+	found, err := client.List(ctx, claims, "", "")
 	if err != nil {
 		return err
 	}

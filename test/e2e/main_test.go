@@ -41,6 +41,11 @@ func run(m *testing.M) int {
 	code := 1
 	if err == nil {
 		code = m.Run()
+		if code == 0 {
+			if err := withdraw(context.Background()); err != nil {
+				code = fail(err)
+			}
+		}
 	} else {
 		fail(err)
 	}
