@@ -211,7 +211,7 @@ func TestSettle(t *testing.T) {
 		"Priority": {
 			reason: "A higher priority comes first, up to what counts in its namespace; then creation decides.",
 			books: Books{
-				Ledger: &Ledger{Revision: 4}, Policy: Policy{Limits: limits, Access: []NamespaceRule{{Name: "*", Limits: unlimited(), MaxPriority: 10}}},
+				Ledger: &Ledger{Revision: 4}, Policy: Policy{Limits: limits, Access: []NamespaceRule{{Name: "*", Limits: NoLimits(), MaxPriority: 10}}},
 				Requests: []Request{request("a", 0, 6, 0), prioritised(request("b", 0, 6, 0), 10), prioritised(request("c", 0, 6, 0), 900)},
 			},
 			want: Settlement{
@@ -248,7 +248,7 @@ func TestSettle(t *testing.T) {
 			reason: "One that never fits, one that is not allowed, and one that its namespace's quota holds block nobody.",
 			books: Books{
 				Policy: Policy{Limits: limits, StrictFIFO: true, Access: []NamespaceRule{
-					{Name: "team", Limits: unlimited()}, {Name: "small", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: 1}},
+					{Name: "team", Limits: NoLimits()}, {Name: "small", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: 1}},
 				}},
 				Ledger: &Ledger{Revision: 4, Grants: []Grant{{Cluster: "a", Claim: "small/a", Amount: cluster(1, 4), Revision: 4}}},
 				Requests: []Request{
@@ -296,7 +296,7 @@ func TestSettle(t *testing.T) {
 		"AccessLost": {
 			reason: "A cluster of a namespace that lost its access keeps what it has and may shrink; it does not grow.",
 			books: Books{
-				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "other", Limits: unlimited()}}},
+				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "other", Limits: NoLimits()}}},
 				Ledger:   &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4), grant("b", 3, 4)}},
 				Requests: []Request{request("a", 2, 2, 4), request("b", 3, 4, 4)},
 			},
