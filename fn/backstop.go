@@ -13,8 +13,9 @@ import (
 
 // refusal of a backstop: nothing of it is changed.
 type refusal struct {
-	reason string
 	error
+
+	reason string
 }
 
 // backstop limits the infrastructure itself, where the spec wants that. Whatever is wrong with it is said in its condition
@@ -73,11 +74,12 @@ func (r *run) limit(
 ) (strategies.BackstopOutput, error) {
 	none := strategies.BackstopOutput{Resources: map[string]strategies.Resource{}}
 	if provider == nil {
-		return none, refusal{reasonBlueprintNotFound, errors.New("the provider blueprint cannot be used, see ProviderReady: what limits the infrastructure stays as it is")}
+		return none, refusal{errors.New("the provider blueprint cannot be used, see ProviderReady: what limits the infrastructure stays as it is"), reasonBlueprintNotFound}
 	}
 	backstop, ok := provider.(strategies.Backstop)
 	if !ok {
-		return none, refusal{reasonBackstopUnsupported, field.Forbidden(field.NewPath("spec", "backstop"), "the function limits nothing at a provider of kind "+spec.ProviderRef.Kind+": remove it")}
+		hint := "the function limits nothing at a provider of kind " + spec.ProviderRef.Kind + ": remove it"
+		return none, refusal{field.Forbidden(field.NewPath("spec", "backstop"), hint), reasonBackstopUnsupported}
 	}
 	scope := strategies.BackstopScope{
 		Name: r.name(), Labels: map[string]string{v1alpha1.LabelInfraBlueprint: r.name()}, Infra: spec, Observed: observed,
@@ -87,24 +89,24 @@ func (r *run) limit(
 		path := field.NewPath("spec", "backstop")
 		demand, errs := strategies.ParseDemand(path, *spec.Backstop)
 		if len(errs) > 0 {
-			return none, refusal{reasonInvalidSpec, errs.ToAggregate()}
+			return none, refusal{errs.ToAggregate(), reasonInvalidSpec}
 		}
 		demand.Quota, demand.Reserved, demand.Largest = b.Limits, s.Reserved(), s.Ledger.Largest(b.Requests)
 		headroom := backstop.Headroom(demand)
 		limits, low := demand.Limits(path, headroom)
 		if len(low) > 0 {
-			return none, refusal{reasonBackstopTooLow, low.ToAggregate()}
+			return none, refusal{low.ToAggregate(), reasonBackstopTooLow}
 		}
 		scope.Limit, status = &limits, v1alpha1.BackstopStatus{Limit: strategies.Limited(limits), Headroom: strategies.Limited(headroom)}
 	}
 	out, err := backstop.Backstop(scope)
 	if err != nil {
-		return none, refusal{reasonInvalidSpec, err}
+		return none, refusal{err, reasonInvalidSpec}
 	}
 	if status != nil {
 		plain, err := encode(status)
 		if err != nil {
-			return none, refusal{reasonInternalError, err}
+			return none, refusal{err, reasonInternalError}
 		}
 		r.status["backstop"] = plain
 	}

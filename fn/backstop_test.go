@@ -232,27 +232,35 @@ func TestBackstopNotEnforced(t *testing.T) {
 	rancher := `{"Conditions":[{"Type":"ResourceQuotaInit","Status":"True"}]}`
 	cases := map[string]struct {
 		reason  string
-		world   func(*testing.T) *world
+		world   func(testing.TB) *world
 		want    string
 		message string
 	}{
 		"TooLow": {
 			reason: "Nothing is limited.", want: "False BackstopTooLow", message: "spec.backstop.limit.memory",
-			world: func(t *testing.T) *world { return backstopped(t, object{"limit": object{"memory": "1Gi"}}, nil) },
+			world: func(t testing.TB) *world {
+				t.Helper()
+				return backstopped(t, object{"limit": object{"memory": "1Gi"}}, nil)
+			},
 		},
 		"Rancher": {
 			reason: "Rancher enforces an annotation in a project with a quota only.", want: "False BackstopNotEnforced", message: "put the namespace into a project of Rancher",
-			world: func(t *testing.T) *world { return backstopped(t, object{}, object{"cattle.io/status": rancher}) },
+			world: func(t testing.TB) *world {
+				t.Helper()
+				return backstopped(t, object{}, object{"cattle.io/status": rancher})
+			},
 		},
 		"Shared": {
 			reason: "Another InfraBlueprint limits the namespace.", want: "False BackstopNotEnforced", message: `InfraBlueprint "test" limits it already`,
-			world: func(t *testing.T) *world {
+			world: func(t testing.TB) *world {
+				t.Helper()
 				return backstopped(t, object{}, object{v1alpha1.AnnotationBackstop: `{"infraBlueprint":"test","limit":{"limitsCpu":"4"}}`})
 			},
 		},
 		"NoNamespace": {
 			reason: "A namespace is never made.", want: "False BackstopNotEnforced", message: "external resource does not exist",
-			world: func(t *testing.T) *world {
+			world: func(t testing.TB) *world {
+				t.Helper()
 				w := newWorld(t, put(infraBlueprint(t, 64), object{}, "spec", "backstop"), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
 				w.settle()
 				return w
@@ -260,7 +268,8 @@ func TestBackstopNotEnforced(t *testing.T) {
 		},
 		"AWS": {
 			reason: "Nothing limits an account of AWS.", want: "False BackstopUnsupported", message: "spec.backstop: Forbidden: the function limits nothing at a provider of kind AwsBlueprint",
-			world: func(t *testing.T) *world {
+			world: func(t testing.TB) *world {
+				t.Helper()
 				w := newWorld(t, put(infraOf(t, "AwsBlueprint"), object{}, "spec", "backstop"), awsBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
 				w.rounds(6)
 				return w

@@ -220,14 +220,15 @@ func (n *namespace) liveQuota() strategies.Resource {
 	return n.quotaObject().Map("status", "atProvider", "manifest")
 }
 
-// kept says whether a ResourceQuota has the limits, or is raised for a live migration.
+// kept says whether a ResourceQuota has the limits and no others, or is raised for a live migration.
 func (n *namespace) kept(quota strategies.Resource) bool {
 	for name := range quota.Map("metadata", "annotations") {
 		if strings.HasPrefix(name, prefixMigrating) {
 			return true
 		}
 	}
-	return includes(quota.Map("spec", "hard"), n.hard())
+	hard := quota.Map("spec", "hard")
+	return len(hard) == len(n.limits) && includes(hard, n.hard())
 }
 
 // rancher says whether a Rancher manages the quotas of the namespace. It then makes the ResourceQuota of the annotation
@@ -237,7 +238,10 @@ func (n *namespace) rancher() bool { return n.rancherSays(conditionInit) != "" }
 // rancherSays the status of a condition of the namespace, empty where there is none.
 func (n *namespace) rancherSays(conditionType string) string {
 	var status struct {
-		Conditions []struct{ Type, Status string }
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
 	}
 	_ = json.Unmarshal([]byte(n.annotation(annotationStatus)), &status)
 	for _, c := range status.Conditions {

@@ -146,6 +146,12 @@ func seenQuota(cpu string, annotations map[string]any) strategies.Resource {
 	return o
 }
 
+func withDisk(quota strategies.Resource) strategies.Resource {
+	hard := quota["status"].(map[string]any)["atProvider"].(map[string]any)["manifest"].(map[string]any)["spec"].(map[string]any)["hard"].(map[string]any)
+	hard["requests.storage"] = "8Ti"
+	return quota
+}
+
 func failed(o strategies.Resource, message string) strategies.Resource {
 	o = maps.Clone(o)
 	status, _ := o["status"].(map[string]any)
@@ -241,6 +247,14 @@ func TestBackstop(t *testing.T) {
 		"Drift": {
 			reason: "Without a migration it is put back.", limit: &limit,
 			observed: resources{place: seenNamespace("rig-prod", ours), quota: seenQuota("105020m", map[string]any{"a": "b"})},
+			want: strategies.BackstopOutput{
+				Resources: resources{place: bare("rig-prod"), quota: quotaObject("Observe", "Create", "Delete", "Update")},
+				Pending:   `writing the ResourceQuota of namespace "rig-prod"`,
+			},
+		},
+		"QuotaWithAnotherLimit": {
+			reason: "A limit of disk that the backstop has no more is taken out of the ResourceQuota.", limit: &limit,
+			observed: resources{place: seenNamespace("rig-prod", ours), quota: withDisk(seenQuota("97020m", nil))},
 			want: strategies.BackstopOutput{
 				Resources: resources{place: bare("rig-prod"), quota: quotaObject("Observe", "Create", "Delete", "Update")},
 				Pending:   `writing the ResourceQuota of namespace "rig-prod"`,
