@@ -369,10 +369,15 @@ func (c *clusterRun) claim() string {
 
 // post the request, a copy of the observed record.
 func (c *clusterRun) post(d ledger.Decision) error {
-	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, ledger.Request{
+	r := ledger.Request{
 		Cluster: c.name(), Claim: c.claim(), Priority: c.spec.Priority, Created: timestamp(c.xr, "metadata", "creationTimestamp"),
 		Need: d.Need, Keeps: d.Keeps, Fence: c.record.Fence, Provisioned: c.seen(),
-	}), true)
+	}
+	if c.infra.Backstop != nil {
+		largest := ledger.LargestNode(c.record, d.Rendered)
+		r.Largest = &largest
+	}
+	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, r), true)
 }
 
 // build what the decision renders.

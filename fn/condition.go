@@ -14,6 +14,7 @@ const (
 	typeWithinQuota   = "WithinQuota"
 	typeProviderReady = "ProviderReady"
 	typeReleaseStuck  = "ReleaseStuck"
+	typeBackstop      = "Backstop"
 )
 
 // Condition reasons.
@@ -31,6 +32,12 @@ const (
 	reasonOverQuota              = "OverQuota"
 	reasonNoneStuck              = "NoneStuck"
 	reasonDeletionStuck          = "DeletionStuck"
+	reasonBackstopDisabled       = "BackstopDisabled"
+	reasonBackstopEnforced       = "BackstopEnforced"
+	reasonBackstopPending        = "BackstopPending"
+	reasonBackstopNotEnforced    = "BackstopNotEnforced"
+	reasonBackstopTooLow         = "BackstopTooLow"
+	reasonBackstopUnsupported    = "BackstopUnsupported"
 	reasonPreflightPending       = "PreflightPending"
 	reasonPreflightPassed        = "PreflightPassed"
 	reasonPreflightFailed        = "PreflightFailed"
@@ -45,7 +52,7 @@ func conditionTypes(kind string) []string {
 	case v1alpha1.KindXClusterBlueprint, v1alpha1.KindClusterBlueprint:
 		return []string{typeAdmitted, typeProvisioned}
 	case v1alpha1.KindInfraBlueprint:
-		return []string{typeWithinQuota, typeReleaseStuck, typeProviderReady}
+		return []string{typeWithinQuota, typeReleaseStuck, typeProviderReady, typeBackstop}
 	}
 	return []string{typeProviderReady}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -184,13 +183,6 @@ const (
 // expendable says whether a composed resource may be left out, and so deleted.
 func expendable(name string) bool {
 	return strings.HasPrefix(name, usagePrefix) || strings.HasPrefix(name, checkPrefix)
-}
-
-// expendableName of a composed resource that is about another resource. About another one it is another resource.
-func expendableName(prefix, kind string, about ...string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(strings.Join(about, "/")))
-	return fmt.Sprintf("%s%s-%08x", prefix, strings.ToLower(kind), h.Sum32())
 }
 
 // write the desired state, on top of what earlier functions of the pipeline want. The composite carries the observed

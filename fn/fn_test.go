@@ -27,7 +27,7 @@ func typesOf(kind string) []string {
 	case v1alpha1.KindXClusterBlueprint, v1alpha1.KindClusterBlueprint:
 		return []string{typeAdmitted, typeProvisioned}
 	case v1alpha1.KindInfraBlueprint:
-		return []string{typeProviderReady, typeReleaseStuck, typeWithinQuota}
+		return []string{typeBackstop, typeProviderReady, typeReleaseStuck, typeWithinQuota}
 	}
 	return []string{typeProviderReady}
 }

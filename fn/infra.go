@@ -14,6 +14,7 @@ import (
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/builder"
 	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies"
 )
 
 var (
@@ -31,7 +32,7 @@ const (
 // accountant is the run of an InfraBlueprint. It settles the ledger in its own status, and composes what
 // clusters read of it: the terms, and pages with the offers that the observed, committed ledger holds.
 func (r *run) accountant() error {
-	r.carry("ledger", "usage", "buckets", "waiting")
+	r.carry("ledger", "usage", "buckets", "waiting", "backstop")
 	spec, policy, err := r.readInfra(r.xr)
 	if err != nil {
 		for _, conditionType := range conditionTypes(v1alpha1.KindInfraBlueprint) {
@@ -39,7 +40,7 @@ func (r *run) accountant() error {
 		}
 		return err
 	}
-	r.providerReady(spec)
+	provider := r.providerReady(spec)
 	if err := r.providerConfigs(spec.Credentials); err != nil {
 		return err
 	}
@@ -48,11 +49,16 @@ func (r *run) accountant() error {
 		return nil
 	}
 	if err != nil {
-		r.set(isUnknown(typeWithinQuota, reasonInvalidSpec, err.Error()), isUnknown(typeReleaseStuck, reasonInvalidSpec, err.Error()))
+		for _, conditionType := range []string{typeWithinQuota, typeReleaseStuck, typeBackstop} {
+			r.set(isUnknown(conditionType, reasonInvalidSpec, err.Error()))
+		}
 		return err
 	}
 	settled := ledger.Settle(books)
 	if err := r.retire(books, settled); err != nil {
+		return err
+	}
+	if err := r.backstop(spec, provider, books, settled); err != nil {
 		return err
 	}
 	if err := r.publish(spec, books, settled); err != nil {
@@ -87,11 +93,12 @@ func (r *run) readInfra(infra *structpb.Struct) (v1alpha1.InfraBlueprintSpec, le
 	return spec, policy, nil
 }
 
-// providerReady says whether the provider blueprint is there and can be read, and passes on what it says itself.
-func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) {
-	_, blueprint, err := r.provider(r.name(), spec.ProviderRef)
+// providerReady says whether the provider blueprint is there and can be read, and passes on what it says itself. It returns
+// the strategy, nil where there is none.
+func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) strategies.Strategy {
+	provider, blueprint, err := r.provider(r.name(), spec.ProviderRef)
 	if r.need.unresolved {
-		return
+		return nil
 	}
 	if err != nil {
 		reason := reasonBlueprintNotFound
@@ -99,9 +106,10 @@ func (r *run) providerReady(spec v1alpha1.InfraBlueprintSpec) {
 			reason = reasonInvalidSpec
 		}
 		r.set(isFalse(typeProviderReady, reason, err.Error()))
-		return
+		return nil
 	}
 	r.set(blueprintReadiness(blueprint))
+	return provider
 }
 
 // books are what the accountant sees, together with the observed ledger as it stands in the status.

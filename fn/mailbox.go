@@ -59,6 +59,9 @@ func requestMailbox(infra string, r ledger.Request) map[string]any {
 	if r.Priority != 0 {
 		data["priority"] = r.Priority
 	}
+	if r.Largest != nil {
+		data["largest"] = r.Largest.Node()
+	}
 	if !r.Created.IsZero() {
 		data["created"] = r.Created.UTC().Format(time.RFC3339)
 	}
@@ -80,6 +83,9 @@ func readRequest(in *structpb.Struct) ledger.Request {
 	keeps, keepsErrs := readResources(in, "data", "keeps")
 	r.Need, r.Keeps = need, keeps
 	complete := value(in, "data", "need", "cpu") != nil && value(in, "data", "keeps", "cpu") != nil
+	if largest, errs := readResources(in, "data", "largest"); value(in, "data", "largest") != nil && len(errs) == 0 {
+		r.Largest = &largest
+	}
 	r.Unreadable = !complete || len(needErrs) > 0 || len(keepsErrs) > 0 || text(in, "data", "cluster") != r.Cluster
 	return r
 }

@@ -42,7 +42,7 @@ func (r *run) check(kind, config string, needed []strategies.Prerequisite) error
 	asked := map[string]bool{}
 	for _, c := range needed {
 		// The name tells what is looked up and through what, so what an Object says is never about something else.
-		key := expendableName(checkPrefix, c.Kind, kind, config, c.APIVersion, c.Kind, c.Namespace, c.Name)
+		key := strategies.NameAbout(checkPrefix, c.Kind, kind, config, c.APIVersion, c.Kind, c.Namespace, c.Name)
 		if !asked[key] {
 			asked[key] = true
 			if err := r.compose(key, checkObject(fmt.Sprintf("rig-%s-%s", r.name(), key), r.name(), config, c), isTrue(r.observed(key), "Ready")); err != nil {

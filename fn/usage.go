@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
+	"github.com/rig-gateway/function-rig/strategies"
 )
 
 // protects says whether anything is protected already.
@@ -31,7 +32,7 @@ func (r *run) protect(spec v1alpha1.InfraBlueprintSpec) error {
 		{helmConfig, rancher},
 		{kubernetesConfig, rancher},
 	} {
-		key := expendableName(usagePrefix, used.kind, used.apiVersion, used.kind, used.name)
+		key := strategies.NameAbout(usagePrefix, used.kind, used.apiVersion, used.kind, used.name)
 		usage := map[string]any{
 			"apiVersion": "protection.crossplane.io/v1beta1",
 			"kind":       "ClusterUsage",

@@ -22,6 +22,7 @@ import (
 	"github.com/rig-gateway/function-rig/charts"
 	"github.com/rig-gateway/function-rig/internal/builder"
 	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies"
 )
 
 // object as JSON has it: maps, slices, strings, float64 and bool.
@@ -239,6 +240,7 @@ type world struct {
 	secrets map[id]map[string][]byte // Connection details.
 	asked   map[id]*fnv1.Requirements
 	rancher map[string]*rancherCluster
+	limited map[id]object // Namespaces and ResourceQuotas of Harvester.
 	version int
 	// rolling is how many ticks Rancher takes to roll or remove machines.
 	rolling int
@@ -267,7 +269,7 @@ func newWorld(t testing.TB, seed ...object) *world {
 	t.Helper()
 	w := &world{
 		t: t, now: testTime(), objects: map[id]object{}, owners: map[id]id{}, secrets: map[id]map[string][]byte{},
-		asked: map[id]*fnv1.Requirements{}, rancher: map[string]*rancherCluster{}, rolling: 2,
+		asked: map[id]*fnv1.Requirements{}, rancher: map[string]*rancherCluster{}, limited: map[id]object{}, rolling: 2,
 		lag: func(string) int { return 0 }, crash: func(int) int { return -1 },
 	}
 	w.fn = newFunction(t, func() time.Time { return w.now })
@@ -291,6 +293,7 @@ func (w *world) clone(t testing.TB) *world {
 		copied.live = maps.Clone(c.live)
 		out.rancher[name] = &copied
 	}
+	out.limited = maps.Clone(w.limited)
 	out.past = slices.Clone(w.past)
 	return &out
 }
@@ -443,6 +446,10 @@ func (w *world) remove(cluster string) {
 func (w *world) provideObject(k id) {
 	o := w.objects[k]
 	manifest := at(o, "spec", "forProvider", "manifest").(object)
+	if name, _ := at(o, "metadata", "annotations", v1alpha1.AnnotationComposedName).(string); strings.HasPrefix(name, strategies.BackstopPrefix) {
+		w.provideLimit(k)
+		return
+	}
 	cluster, _ := at(manifest, "metadata", "name").(string)
 	watched := manifest["kind"] == "Cluster"
 	managed, _ := at(o, "spec", "managementPolicies").([]any)
@@ -637,10 +644,17 @@ func (w *world) call(xr id) (*fnv1.RunFunctionRequest, *outcome) {
 }
 
 // mayGo says whether a response may leave out what exists: what only looks; ProviderConfigs, where nothing is reserved; and
-// what protects others, where it protects something else instead, or nothing is reserved.
+// what protects others, where it protects something else instead, or nothing is reserved; and what limits an infrastructure,
+// unless the backstop is refused.
 func mayGo(name string, rsp *fnv1.RunFunctionResponse) bool {
 	if strings.HasPrefix(name, checkPrefix) {
 		return true
+	}
+	if strings.HasPrefix(name, strategies.BackstopPrefix) {
+		reason := strings.Fields(conditionsOf(rsp)[typeBackstop])[1]
+		return slices.Contains([]string{
+			reasonBackstopDisabled + ":", reasonBackstopEnforced + ":", reasonBackstopPending + ":", reasonBackstopNotEnforced + ":",
+		}, reason)
 	}
 	configs := strings.HasPrefix(name, "providerconfig-")
 	if !configs && !strings.HasPrefix(name, usagePrefix) {
@@ -671,7 +685,11 @@ func (w *world) reconcile(xr id) *outcome {
 			if !mayGo(name, out.rsp) {
 				w.t.Errorf("%v: a successful response omits %q, so Crossplane deletes it", xr, name)
 			}
-			w.drop(idOf(o.GetResource().AsMap()))
+			if k := idOf(o.GetResource().AsMap()); k.kind == "Object" && strings.HasPrefix(name, strategies.BackstopPrefix) {
+				w.put(put(w.objects[k], w.now.Format(time.RFC3339), "metadata", "deletionTimestamp"))
+			} else {
+				w.drop(k)
+			}
 		}
 	}
 	current, exists := w.objects[xr]

@@ -3,6 +3,8 @@ package strategies
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"hash/fnv"
 	"strings"
 )
 
@@ -16,4 +18,11 @@ func Shorten(name string, limit int) string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	return strings.TrimRight(name[:limit-hashLength-1], "-.") + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// NameAbout other things: a prefix, a kind in small letters, and a hash of what it is about. About another it is another.
+func NameAbout(prefix, kind string, about ...string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.Join(about, "/")))
+	return fmt.Sprintf("%s%s-%08x", prefix, strings.ToLower(kind), h.Sum32())
 }

@@ -54,6 +54,8 @@ const (
 	AnnotationQuota = "rig-gateway.io/quota"
 	// AnnotationGeneration on a Rancher Cluster is the generation of the quota record it was rendered with.
 	AnnotationGeneration = "rig-gateway.io/quota-generation"
+	// AnnotationBackstop on a namespace at a provider says which InfraBlueprint limits it, and to what.
+	AnnotationBackstop = "rig-gateway.io/backstop"
 	// AnnotationPaused makes a Crossplane provider leave a managed resource alone while it is "true".
 	AnnotationPaused = "crossplane.io/paused"
 	// AnnotationExternalName is the name of a managed resource outside the control plane.

@@ -58,6 +58,11 @@ type InfraBlueprintSpec struct {
 	// +kubebuilder:validation:Type=object
 	// +optional
 	ClusterDefaults *runtime.RawExtension `json:"clusterDefaults,omitempty"`
+	// Backstop limits the infrastructure itself, above the quota: what is built past this API, or by a fault of it, stops
+	// there. Harvester: the quota of the blueprint's namespace. vSphere: the limits of the blueprint's resource pool. There
+	// is none when it is left out.
+	// +optional
+	Backstop *Backstop `json:"backstop,omitempty"`
 }
 
 // ProviderReference names a provider blueprint.
@@ -160,6 +165,55 @@ type NamespaceQuota struct {
 	Clusters *int64 `json:"clusters,omitempty"`
 }
 
+// Backstop is a limit at the provider: the quota, and headroom for what machines take beyond it for a while.
+type Backstop struct {
+	// ParallelMigrations is how many machines may be moved to another host at the same time: each exists twice meanwhile.
+	// Room is kept for so many of the largest. Only Harvester counts them.
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ParallelMigrations *int64 `json:"parallelMigrations,omitempty"`
+	// SurgeMachines is how many machines may exist beyond the quota while Rancher rolls nodes: one of each pool that rolls.
+	// Room is kept for so many of the largest.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	SurgeMachines *int64 `json:"surgeMachines,omitempty"`
+	// Volumes of workloads, for which room is kept. Harvester counts them in the same namespace; without this it limits no
+	// disk, unless limit.disk does.
+	// +optional
+	Volumes *BackstopVolumes `json:"volumes,omitempty"`
+	// Limit instead of the quota and the headroom, in the dimensions that it names. One below what is reserved and the
+	// headroom is refused: the one before stays.
+	// +optional
+	Limit *BackstopResources `json:"limit,omitempty"`
+}
+
+// BackstopVolumes are the volumes of the workloads of all clusters.
+type BackstopVolumes struct {
+	// Count is how many are attached at the same time.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	Count int64 `json:"count"`
+	// Disk is the size of all of them.
+	Disk Quantity `json:"disk"`
+}
+
+// BackstopResources are amounts of the dimensions that a backstop limits.
+type BackstopResources struct {
+	// CPU in virtual cpus.
+	// +optional
+	CPU Quantity `json:"cpu,omitempty"`
+	// Memory in bytes.
+	// +optional
+	Memory Quantity `json:"memory,omitempty"`
+	// Disk in bytes.
+	// +optional
+	Disk Quantity `json:"disk,omitempty"`
+}
+
 // Credentials are references to what opens the infrastructure.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.rancherProviderConfigRef) != has(self.rancherKubeconfigSecretRef)",message="say either rancherProviderConfigRef or rancherKubeconfigSecretRef"
@@ -257,11 +311,22 @@ type InfraBlueprintStatus struct {
 	// Waiting is the number of clusters that wait for quota.
 	// +optional
 	Waiting int64 `json:"waiting"`
+	// Backstop shows what the provider is told. It stays while the spec is refused.
+	// +optional
+	Backstop *BackstopStatus `json:"backstop,omitempty"`
 	// Conditions of the InfraBlueprint.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// BackstopStatus shows a backstop. Dimensions that the provider does not limit are left out.
+type BackstopStatus struct {
+	// Limit at the provider.
+	Limit BackstopResources `json:"limit"`
+	// Headroom is what may exist beyond what is reserved.
+	Headroom BackstopResources `json:"headroom"`
 }
 
 // Usage shows reserved/limit of each dimension.

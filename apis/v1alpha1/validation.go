@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -24,6 +25,11 @@ var (
 func (s *InfraBlueprintSpec) Default() {
 	if s.Rancher.Namespace == "" {
 		s.Rancher.Namespace = "fleet-default"
+	}
+	if b := s.Backstop; b != nil {
+		const migrations, surge = 1, 3
+		b.ParallelMigrations = cmp.Or(b.ParallelMigrations, new(int64(migrations)))
+		b.SurgeMachines = cmp.Or(b.SurgeMachines, new(int64(surge)))
 	}
 }
 

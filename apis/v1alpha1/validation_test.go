@@ -118,4 +118,12 @@ func TestDefault(t *testing.T) {
 	if s.Rancher.Namespace != "fleet-prod" {
 		t.Errorf("Default() overwrites: Rancher namespace %q", s.Rancher.Namespace)
 	}
+	if s.Backstop != nil {
+		t.Errorf("Default(): a backstop is off unless it is asked for, got %v", s.Backstop)
+	}
+	s.Backstop = &Backstop{SurgeMachines: new(int64(0))}
+	s.Default()
+	if got := s.Backstop; *got.ParallelMigrations != 1 || *got.SurgeMachines != 0 {
+		t.Errorf("Default(): %d migrations, want 1; %d machines of a surge, want the 0 that was asked for", *got.ParallelMigrations, *got.SurgeMachines)
+	}
 }

@@ -106,6 +106,7 @@ type VsphereFolder struct {
 // VsphereResourcePool says in which resource pool the virtual machines are.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.manage) || !self.manage || (has(self.parentID) && has(self.mhzPerCPU))",message="manage needs parentID and mhzPerCPU"
+// +kubebuilder:validation:XValidation:rule="!has(self.grandparentID) || (has(self.parentID) && has(self.mhzPerCPU))",message="grandparentID needs parentID and mhzPerCPU"
 type VsphereResourcePool struct {
 	// Path of a resource pool that exists, as an inventory path, such as /fra1/host/c1/Resources/rig.
 	// +kubebuilder:validation:MinLength=1
@@ -120,6 +121,12 @@ type VsphereResourcePool struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	ParentID string `json:"parentID,omitempty"`
+	// GrandparentID is the managed object id of the resource pool above the one at path, such as resgroup-2. With it, parentID
+	// and mhzPerCPU, the backstop of an InfraBlueprint can limit the one at path. A wrong one would move that pool.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	GrandparentID string `json:"grandparentID,omitempty"`
 	// MHzPerCPU is what one virtual cpu may use at most: the clock of a core of the hosts, in MHz.
 	// +kubebuilder:validation:Minimum=100
 	// +kubebuilder:validation:Maximum=10000

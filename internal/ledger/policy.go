@@ -41,7 +41,7 @@ func (p Policy) Most() Resources {
 // Rule of a namespace, and whether it may claim clusters at all.
 func (p Policy) Rule(namespace string) (NamespaceRule, bool) {
 	if len(p.Access) == 0 {
-		return NamespaceRule{Limits: unlimited()}, true
+		return NamespaceRule{Limits: NoLimits()}, true
 	}
 	var found NamespaceRule
 	for _, r := range p.Access {
@@ -79,7 +79,8 @@ func (p Policy) inOrder(requests []Request) []Request {
 	return out
 }
 
-func unlimited() (r Resources) {
+// NoLimits is unlimited in every dimension.
+func NoLimits() (r Resources) {
 	for d := range r {
 		r[d] = Unlimited
 	}
@@ -120,7 +121,7 @@ func ParsePolicy(at *field.Path, spec v1alpha1.InfraBlueprintSpec) (Policy, fiel
 		errs = append(errs, field.Required(rules, "name who may claim clusters, or leave access out"))
 	}
 	for i, r := range spec.Access.Namespaces {
-		rule := NamespaceRule{Name: r.Name, Limits: unlimited(), MaxPriority: r.MaxPriority}
+		rule := NamespaceRule{Name: r.Name, Limits: NoLimits(), MaxPriority: r.MaxPriority}
 		if r.Name == "" {
 			errs = append(errs, field.Required(rules.Index(i).Child("name"), "must be a namespace, or a pattern such as team-*"))
 		}
@@ -136,7 +137,7 @@ func ParsePolicy(at *field.Path, spec v1alpha1.InfraBlueprintSpec) (Policy, fiel
 
 // parseLimits reads limits. Dimensions that are left out are Unlimited.
 func parseLimits(at *field.Path, q v1alpha1.NamespaceQuota) (Resources, field.ErrorList) {
-	r := unlimited()
+	r := NoLimits()
 	var errs field.ErrorList
 	for _, quantity := range []struct {
 		dimension Dimension

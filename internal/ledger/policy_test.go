@@ -43,7 +43,7 @@ func TestParsePolicy(t *testing.T) {
 			want: Policy{
 				Limits: limits, SurgeReserve: Resources{CPU: 4000, Nodes: 1}, StrictFIFO: true,
 				Access: []NamespaceRule{
-					{Name: "team-a", Limits: unlimited(), MaxPriority: 100},
+					{Name: "team-a", Limits: NoLimits(), MaxPriority: 100},
 					{Name: "team-*", Limits: Resources{CPU: Unlimited, Memory: 8 * gib, Disk: Unlimited, Nodes: Unlimited, Clusters: 3}},
 				},
 			},
@@ -109,7 +109,7 @@ func TestRule(t *testing.T) {
 			}
 		}
 	}
-	if got, allowed := (Policy{}).Rule("any"); !allowed || got.Limits != unlimited() {
+	if got, allowed := (Policy{}).Rule("any"); !allowed || got.Limits != NoLimits() {
 		t.Errorf("without rules namespaces get %v (%t)", got, allowed)
 	}
 }

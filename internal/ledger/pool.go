@@ -34,6 +34,16 @@ func total(pools []Pool) (sum Resources) {
 	return sum
 }
 
+// LargestNode of the pools of records, those that may still exist included: the most in each dimension.
+func LargestNode(records ...Record) (largest Resources) {
+	for _, r := range records {
+		for _, p := range slices.Concat(bounds(r.Pools), r.Rolling) {
+			largest = largest.Max(p.Node)
+		}
+	}
+	return largest
+}
+
 // envelope bounds everything that may exist while one set of pools becomes another: a name that is in both has at most
 // the larger count of nodes, each at most as large as the larger node; other names exist beside each other.
 func envelope(sets ...[]Pool) []Pool {

@@ -54,6 +54,8 @@ type Request struct {
 	Fence int64
 	// Provisioned says that the provider has been seen to hold the cluster.
 	Provisioned bool
+	// Largest machine of the cluster, in each dimension; nil where the request does not say.
+	Largest *Resources
 	// Unreadable requests are seen, but say nothing.
 	Unreadable bool
 }
@@ -142,6 +144,22 @@ func (l Ledger) Missing(requests []Request) []string {
 		}
 	}
 	return out
+}
+
+// Largest machine of the clusters of the ledger, in each dimension. Where a request does not say, it is no larger than what
+// is reserved for the cluster.
+func (l Ledger) Largest(requests []Request) (largest Resources) {
+	seen := byCluster(requests)
+	for _, g := range l.Grants {
+		switch r, ok := seen[g.Cluster]; {
+		case !ok:
+		case r.Largest != nil:
+			largest = largest.Max(*r.Largest)
+		default:
+			largest = largest.Max(g.Amount)
+		}
+	}
+	return largest
 }
 
 // Open lists the offers of the ledger that are not answered, as far as the requests tell.

@@ -211,7 +211,7 @@ func TestSettle(t *testing.T) {
 		"Priority": {
 			reason: "A higher priority comes first, up to what counts in its namespace; then creation decides.",
 			books: Books{
-				Ledger: &Ledger{Revision: 4}, Policy: Policy{Limits: limits, Access: []NamespaceRule{{Name: "*", Limits: unlimited(), MaxPriority: 10}}},
+				Ledger: &Ledger{Revision: 4}, Policy: Policy{Limits: limits, Access: []NamespaceRule{{Name: "*", Limits: NoLimits(), MaxPriority: 10}}},
 				Requests: []Request{request("a", 0, 6, 0), prioritised(request("b", 0, 6, 0), 10), prioritised(request("c", 0, 6, 0), 900)},
 			},
 			want: Settlement{
@@ -248,7 +248,7 @@ func TestSettle(t *testing.T) {
 			reason: "One that never fits, one that is not allowed, and one that its namespace's quota holds block nobody.",
 			books: Books{
 				Policy: Policy{Limits: limits, StrictFIFO: true, Access: []NamespaceRule{
-					{Name: "team", Limits: unlimited()}, {Name: "small", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: 1}},
+					{Name: "team", Limits: NoLimits()}, {Name: "small", Limits: Resources{CPU: 8000, Memory: Unlimited, Disk: Unlimited, Nodes: Unlimited, Clusters: 1}},
 				}},
 				Ledger: &Ledger{Revision: 4, Grants: []Grant{{Cluster: "a", Claim: "small/a", Amount: cluster(1, 4), Revision: 4}}},
 				Requests: []Request{
@@ -296,7 +296,7 @@ func TestSettle(t *testing.T) {
 		"AccessLost": {
 			reason: "A cluster of a namespace that lost its access keeps what it has and may shrink; it does not grow.",
 			books: Books{
-				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "other", Limits: unlimited()}}},
+				Policy:   Policy{Limits: limits, Access: []NamespaceRule{{Name: "other", Limits: NoLimits()}}},
 				Ledger:   &Ledger{Revision: 4, Grants: []Grant{grant("a", 3, 4), grant("b", 3, 4)}},
 				Requests: []Request{request("a", 2, 2, 4), request("b", 3, 4, 4)},
 			},
@@ -394,5 +394,50 @@ func TestLedgerRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse(API()): -want, +got:\n%s", diff)
+	}
+}
+
+func TestLargest(t *testing.T) {
+	request := func(cluster string, largest *Resources) Request { return Request{Cluster: cluster, Largest: largest} }
+	l := Ledger{Grants: []Grant{
+		{Cluster: "aa", Amount: Resources{12, 48, 300, 3}}, {Cluster: "bb", Amount: Resources{16, 20, 100, 2}}, {Cluster: "cc", Amount: Resources{90, 90, 90, 1}},
+	}}
+	cases := map[string]struct {
+		reason   string
+		requests []Request
+		want     Resources
+	}{
+		"None": {reason: "A cluster that is gone has nothing to be moved."},
+		"Said": {
+			reason:   "The most in each dimension, of the clusters that hold something.",
+			requests: []Request{request("aa", &Resources{4, 16, 100, 1}), request("bb", &Resources{8, 10, 50, 1}), request("dd", &Resources{99, 99, 99, 1})},
+			want:     Resources{8, 16, 100, 1},
+		},
+		"NotSaid": {
+			reason:   "A machine is no larger than its cluster.",
+			requests: []Request{request("aa", &Resources{4, 16, 100, 1}), request("bb", nil)},
+			want:     Resources{16, 20, 100, 2},
+		},
+		"NothingBuilt": {
+			reason:   "A cluster whose record has no pools yet has no machine.",
+			requests: []Request{request("aa", &Resources{})},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, l.Largest(tc.requests)); diff != "" {
+				t.Errorf("%s\nLargest(...): -want, +got:\n%s", tc.reason, diff)
+			}
+		})
+	}
+	pool := func(name string, node Resources) AdmittedPool {
+		return AdmittedPool{Pool: Pool{Name: name, Count: 3, Node: node}}
+	}
+	got := LargestNode(
+		Record{Pools: []AdmittedPool{pool("a", Resources{4, 8, 60, 1})}, Rolling: []Pool{{Name: "b", Count: 1, Node: Resources{2, 16, 10, 1}}}},
+		Record{Pools: []AdmittedPool{pool("a", Resources{6, 8, 10, 1})}},
+	)
+	if diff := cmp.Diff(Resources{6, 16, 60, 1}, got); diff != "" {
+		t.Errorf("LargestNode(...): machines that are rolled away included: -want, +got:\n%s", diff)
 	}
 }

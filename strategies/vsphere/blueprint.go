@@ -93,6 +93,9 @@ func (s *strategy) checkPlacement(path *field.Path) (errs field.ErrorList) {
 	if pool.Manage && pool.ParentID == "" {
 		errs = append(errs, field.Required(at.Child("parentID"), "manage needs the managed object id of the resource pool at path, such as resgroup-8"))
 	}
+	if pool.GrandparentID != "" && (pool.ParentID == "" || pool.MHzPerCPU == 0) {
+		errs = append(errs, field.Required(at.Child("parentID"), "grandparentID needs parentID and mhzPerCPU"))
+	}
 	if (pool.Manage || pool.MHzPerCPU != 0) && (pool.MHzPerCPU < leastMHz || pool.MHzPerCPU > mostMHz) {
 		errs = append(errs, field.Invalid(at.Child("mhzPerCPU"), pool.MHzPerCPU, "must be the clock of a core of the hosts, from 100 to 10000 MHz"))
 	}

@@ -11,6 +11,12 @@ import (
 	"github.com/rig-gateway/function-rig/strategies/size"
 )
 
+// Kind of provider-vsphere.
+const (
+	poolAPIVersion = "hostandclustermanagement.crossplane.io/v1alpha1"
+	poolKind       = "VSphereResourcePool"
+)
+
 // managed returns the folder and the resource pool of a cluster, as far as the blueprint wants them managed: kinds of
 // provider-vsphere, whose external names are ids that vSphere gives.
 func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resource, error) {
@@ -43,7 +49,7 @@ func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resour
 			return nil, err
 		}
 		limits["name"], limits["parentResourcePoolId"] = scope.Cluster, pool.ParentID
-		resources["resourcepool"] = resource("resourcepool", "hostandclustermanagement.crossplane.io/v1alpha1", "VSphereResourcePool", limits)
+		resources["resourcepool"] = resource("resourcepool", poolAPIVersion, poolKind, limits)
 	}
 	return resources, nil
 }

@@ -125,6 +125,11 @@ func TestOpenRefusals(t *testing.T) {
 			func(s *v1alpha1.VsphereBlueprintSpec) { s.ResourcePool.Manage, s.ResourcePool.MHzPerCPU = true, 2600 },
 			`spec.resourcePool.parentID: Required value: manage needs the managed object id of the resource pool at path, such as resgroup-8`,
 		},
+		"GrandparentAlone": {
+			"The pool is found by its id, and limited in MHz.",
+			func(s *v1alpha1.VsphereBlueprintSpec) { s.ResourcePool.GrandparentID = "resgroup-2" },
+			`spec.resourcePool.parentID: Required value: grandparentID needs parentID and mhzPerCPU`,
+		},
 		"PoolWithoutClock": {
 			"A limit is in MHz, and vCPUs are not.",
 			func(s *v1alpha1.VsphereBlueprintSpec) {
