@@ -516,7 +516,7 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 func (c *clusterRun) untilSettled(record ledger.Record) time.Duration {
 	delay := c.input.SettleDelay.Duration
 	if record.SettledSince.IsZero() {
-		return delay / 2
+		return min(delay, c.input.Requeue.Unresponsive.Duration)
 	}
 	// Crossplane comes up to a tenth early or late; a run that is too early costs another one.
 	left := max(0, record.SettledSince.Add(delay).Sub(c.now))
