@@ -61,7 +61,7 @@ func (r *run) backstop(spec v1alpha1.InfraBlueprintSpec, provider strategies.Str
 	}
 	for name, resource := range out.Resources {
 		// Always ready: an InfraBlueprint is, with or without a backstop.
-		if err := r.compose(name, resource, true); err != nil {
+		if err := r.compose(name, resource); err != nil {
 			return err
 		}
 	}

@@ -377,7 +377,7 @@ func (c *clusterRun) post(d ledger.Decision) error {
 		largest := ledger.LargestNode(c.record, d.Rendered)
 		r.Largest = &largest
 	}
-	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, r), true)
+	return c.compose(composedRequest, requestMailbox(c.spec.InfraBlueprintRef.Name, r))
 }
 
 // build what the decision renders.
@@ -423,8 +423,7 @@ func (c *clusterRun) build(d ledger.Decision) error {
 		objects[name] = resource
 	}
 	for name, object := range objects {
-		ready := isTrue(c.observed(name), "Ready") && (name != composedKubeconfig || len(c.kubeconfig()) > 0)
-		if err := c.compose(name, object, ready); err != nil {
+		if err := c.compose(name, object); err != nil {
 			return err
 		}
 	}

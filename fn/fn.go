@@ -47,17 +47,11 @@ type run struct {
 	// What the run wants. The status is all of it: what is left out is removed.
 	status     map[string]any
 	conditions []condition
-	resources  map[string]desired
+	resources  map[string]map[string]any
 	retired    map[string]bool // Composed resources that are given up on purpose.
 	connection map[string][]byte
 	ready      bool
 	ttl        time.Duration
-}
-
-// desired composed resource.
-type desired struct {
-	object map[string]any
-	ready  bool
 }
 
 // RunFunction answers one request. It never returns an error: Crossplane would discard the response and with it the
@@ -76,7 +70,7 @@ func (f *Function) RunFunction(_ context.Context, req *fnv1.RunFunctionRequest) 
 	}()
 
 	r := &run{
-		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(), xr: xr, status: map[string]any{}, resources: map[string]desired{},
+		Function: f, req: req, need: newRequirements(req), now: f.now().UTC(), xr: xr, status: map[string]any{}, resources: map[string]map[string]any{},
 		retired: map[string]bool{},
 	}
 	log = log.WithValues("xr-kind", kind, "xr-name", r.name(), "xr-version", text(r.xr, "metadata", "resourceVersion"))
@@ -210,15 +204,17 @@ func (r *run) write(rsp *fnv1.RunFunctionResponse) error {
 	maps.Copy(connection, r.connection)
 	resources := map[string]*fnv1.Resource{}
 	maps.Copy(resources, before.GetResources())
-	for name, d := range r.resources {
+	for name, object := range r.resources {
 		if _, taken := resources[name]; taken {
 			return fmt.Errorf("cannot compose %q: another function of the pipeline does already", name)
 		}
-		s, err := asStruct(d.object)
+		s, err := asStruct(object)
 		if err != nil {
 			return fmt.Errorf("cannot encode composed resource %q: %w", name, err)
 		}
-		resources[name] = &fnv1.Resource{Resource: s, Ready: readiness(d.ready)}
+		// The composite says itself whether it is ready. Of a composed resource that is not, Crossplane writes an event in
+		// every run.
+		resources[name] = &fnv1.Resource{Resource: s, Ready: fnv1.Ready_READY_TRUE}
 	}
 	rsp.Desired = &fnv1.State{
 		Composite: &fnv1.Resource{Resource: s, ConnectionDetails: connection, Ready: readiness(r.ready)},
@@ -243,11 +239,11 @@ func (r *run) observed(name string) *structpb.Struct {
 }
 
 // compose a resource. Each name is composed once.
-func (r *run) compose(name string, object map[string]any, ready bool) error {
+func (r *run) compose(name string, object map[string]any) error {
 	if _, taken := r.resources[name]; taken {
 		return fmt.Errorf("cannot compose %q twice", name)
 	}
-	r.resources[name] = desired{object: object, ready: ready}
+	r.resources[name] = object
 	return nil
 }
 

@@ -1077,23 +1077,6 @@ func TestFirstReleaseWaits(t *testing.T) {
 // A cluster is ready only once its kubeconfig can be handed over.
 func TestKubeconfigIsAwaited(t *testing.T) {
 	w := stages()["Running"](t)
-	key := id{"Object", "aa-kubeconfig"}
-	for _, tc := range []struct {
-		reason  string
-		secrets map[string][]byte
-		want    fnv1.Ready
-	}{
-		{"The connection secret is written before the Object is ready, but caches lag.", nil, fnv1.Ready_READY_FALSE},
-		{"An empty kubeconfig opens nothing.", map[string][]byte{"kubeconfig": {}}, fnv1.Ready_READY_FALSE},
-		{"It is there.", map[string][]byte{"kubeconfig": []byte("x")}, fnv1.Ready_READY_TRUE},
-	} {
-		w.secrets[key] = tc.secrets
-		_, out := w.call(xr("aa"))
-		if got := out.rsp.GetDesired().GetResources()[composedKubeconfig].GetReady(); got != tc.want {
-			t.Errorf("%s\nkubeconfig is %s, want %s", tc.reason, got, tc.want)
-		}
-	}
-
 	handed := w.secrets[xr("aa")]
 	editing(xr("aa"), []any{}, "status", "conditions")(w)
 	for _, tc := range []struct {

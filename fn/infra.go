@@ -227,7 +227,7 @@ func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger
 	// Clusters see the ProviderConfigs by name, however they came to be.
 	spec.Credentials.RancherKubeconfigSecretRef, spec.Credentials.InfrastructureKubeconfigSecretRef = nil, nil
 	terms := mailbox(termsName(r.name()), r.name(), v1alpha1.MailboxTerms, nil, map[string]any{"infraBlueprint": uid, "spec": spec})
-	if err := r.compose("terms", terms, true); err != nil {
+	if err := r.compose("terms", terms); err != nil {
 		return err
 	}
 	offers, waiting := [pages]map[string]any{}, [pages]map[string]any{}
@@ -258,7 +258,7 @@ func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger
 			data["waiting"] = waiting[n]
 		}
 		page := mailbox(numberedPage(r.name(), n), r.name(), v1alpha1.MailboxPage, nil, data)
-		if err := r.compose(key, page, true); err != nil {
+		if err := r.compose(key, page); err != nil {
 			return err
 		}
 	}

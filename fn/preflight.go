@@ -45,7 +45,7 @@ func (r *run) check(kind, config string, needed []strategies.Prerequisite) error
 		key := strategies.NameAbout(checkPrefix, c.Kind, kind, config, c.APIVersion, c.Kind, c.Namespace, c.Name)
 		if !asked[key] {
 			asked[key] = true
-			if err := r.compose(key, checkObject(fmt.Sprintf("rig-%s-%s", r.name(), key), r.name(), config, c), isTrue(r.observed(key), "Ready")); err != nil {
+			if err := r.compose(key, checkObject(fmt.Sprintf("rig-%s-%s", r.name(), key), r.name(), config, c)); err != nil {
 				return err
 			}
 		}

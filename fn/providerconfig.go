@@ -58,15 +58,15 @@ func completeSecret(path *field.Path, s *v1alpha1.SecretKeyReference) (errs fiel
 func (r *run) providerConfigs(c v1alpha1.Credentials) error {
 	if secret := c.RancherKubeconfigSecretRef; secret != nil {
 		name := c.RancherProviderConfigRef.Name
-		if err := r.compose(composedRancherHelm, r.providerConfig(helmConfig, name, secret), true); err != nil {
+		if err := r.compose(composedRancherHelm, r.providerConfig(helmConfig, name, secret)); err != nil {
 			return err
 		}
-		if err := r.compose(composedRancherKubernetes, r.providerConfig(kubernetesConfig, name, secret), true); err != nil {
+		if err := r.compose(composedRancherKubernetes, r.providerConfig(kubernetesConfig, name, secret)); err != nil {
 			return err
 		}
 	}
 	if secret := c.InfrastructureKubeconfigSecretRef; secret != nil {
-		return r.compose(composedInfrastructure, r.providerConfig(kubernetesConfig, c.InfrastructureProviderConfigRef.Name, secret), true)
+		return r.compose(composedInfrastructure, r.providerConfig(kubernetesConfig, c.InfrastructureProviderConfigRef.Name, secret))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (r *run) retire(b ledger.Books, s ledger.Settlement) error {
 			continue
 		}
 		kept := providerConfig(kind, text(observed, "metadata", "name"), r.name(), value(observed, "spec").AsInterface())
-		if err := r.compose(name, kept, true); err != nil {
+		if err := r.compose(name, kept); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func (r *run) protect(spec v1alpha1.InfraBlueprintSpec) error {
 				"reason": fmt.Sprintf("clusters of InfraBlueprint %q need it; delete them first", r.name()),
 			},
 		}
-		if err := r.compose(key, usage, true); err != nil {
+		if err := r.compose(key, usage); err != nil {
 			return err
 		}
 	}
