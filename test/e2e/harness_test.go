@@ -276,9 +276,14 @@ type infra struct {
 func offer(t *testing.T, i infra) {
 	t.Helper()
 	as(t, stack.Platform).apply(i.yaml(t))
+	withdrawLater(i.name)
+}
+
+// withdrawLater takes an InfraBlueprint and its HarvesterBlueprint away after all tests.
+func withdrawLater(infra string) {
 	offered.mu.Lock()
 	defer offered.mu.Unlock()
-	offered.infras = append(offered.infras, i.name)
+	offered.infras = append(offered.infras, infra)
 }
 
 // offered infrastructures. Their claims are removed when their tests end; that this ends well is only seen after all
