@@ -38,9 +38,6 @@ const (
 	executable = 0o755
 )
 
-// architectures that the function is built for. Crossplane itself is published for these.
-func architectures() []string { return []string{"amd64", "arm64"} }
-
 // Files of the image by their path, without the binary. The function calls nobody; the certificates are there because a
 // program, or whoever debugs one, looks for them where an image usually has them. They come from a pinned module, so that
 // they change with go.sum and not with the machine that builds, and as a file rather than linked into the function, so that

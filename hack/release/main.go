@@ -19,12 +19,13 @@ import (
 )
 
 type cli struct {
-	Root             string `default:"." help:"Root of the sources." type:"existingdir"`
-	Out              string `default:".cache/release" help:"Where to write." type:"path"`
-	Crossplane       string `default:".cache/bin/crossplane-cli" help:"Crossplane's CLI." type:"path"`
-	Registry         string `default:"${registry}" help:"Registry and path of the packages and of the chart."`
-	ProviderRegistry string `default:"${providers}" help:"Registry and path of provider-helm and provider-kubernetes."`
-	Revision         string `help:"Revision of the sources, for the image's labels."`
+	Root             string   `default:"." help:"Root of the sources." type:"existingdir"`
+	Out              string   `default:".cache/release" help:"Where to write." type:"path"`
+	Crossplane       string   `default:".cache/bin/crossplane-cli" help:"Crossplane's CLI." type:"path"`
+	Registry         string   `default:"${registry}" help:"Registry and path of the packages and of the chart."`
+	ProviderRegistry string   `default:"${providers}" help:"Registry and path of provider-helm and provider-kubernetes."`
+	Arch             []string `default:"amd64,arm64" enum:"amd64,arm64" help:"Architectures of the function. Crossplane itself is published for both."`
+	Revision         string   `help:"Revision of the sources, for the image's labels."`
 
 	Image   imageCommand   `cmd:"" help:"Build the function for every platform, and an image of each."`
 	Xpkg    xpkgCommand    `cmd:"" help:"Build the packages and the chart."`
@@ -35,7 +36,8 @@ type cli struct {
 
 func (c *cli) build() (*build, error) {
 	return newBuild(options{
-		root: c.Root, out: c.Out, crossplane: c.Crossplane, registry: c.Registry, providerRegistry: c.ProviderRegistry, revision: c.Revision,
+		root: c.Root, out: c.Out, crossplane: c.Crossplane, registry: c.Registry, providerRegistry: c.ProviderRegistry,
+		architectures: c.Arch, revision: c.Revision,
 	})
 }
 
@@ -46,7 +48,7 @@ func (*imageCommand) Run(ctx context.Context, c *cli) error {
 	if err != nil {
 		return err
 	}
-	for _, arch := range architectures() {
+	for _, arch := range b.architectures {
 		digest, err := b.image(ctx, arch)
 		if err != nil {
 			return err

@@ -35,6 +35,7 @@ const (
 type options struct {
 	root, out, crossplane      string
 	registry, providerRegistry string
+	architectures              []string
 	revision                   string
 }
 
@@ -102,7 +103,7 @@ func (b *build) all(ctx context.Context) ([]string, error) {
 	}
 	examples := "--examples-root=" + filepath.Join(staged, "examples")
 	var files []string
-	for _, arch := range architectures() {
+	for _, arch := range b.architectures {
 		if _, err := b.image(ctx, arch); err != nil {
 			return nil, err
 		}

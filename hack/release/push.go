@@ -18,8 +18,8 @@ func (b *build) push(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	functions := make([]string, 0, len(architectures()))
-	for _, arch := range architectures() {
+	functions := make([]string, 0, len(b.architectures))
+	for _, arch := range b.architectures {
 		functions = append(functions, b.functionFile(arch))
 	}
 	published := []string{}

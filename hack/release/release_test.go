@@ -27,6 +27,7 @@ import (
 	"testing"
 
 	"github.com/Masterminds/semver/v3"
+	"github.com/alecthomas/kong"
 	pkgmetav1 "github.com/crossplane/crossplane/apis/v2/pkg/meta/v1"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -59,7 +60,7 @@ func newTestBuild(t *testing.T, o options) *build {
 	if o.registry == "" {
 		o.registry = exampleRegistry
 	}
-	o.crossplane, o.providerRegistry, o.revision = crossplane, "registry.example.org/mirror/providers", "0123abc"
+	o.crossplane, o.providerRegistry, o.architectures, o.revision = crossplane, "registry.example.org/mirror/providers", []string{"amd64", "arm64"}, "0123abc"
 	b, err := newBuild(o)
 	if err != nil {
 		t.Fatal(err)
@@ -376,6 +377,23 @@ func checkSteps(t *testing.T, composition *unstructured.Unstructured, address st
 	if composition.GetName() == "xclusterblueprints.rig-gateway.io" {
 		if chart, _, _ := unstructured.NestedString(step, "input", "chart", "repository"); chart != "oci://"+address+"/platform/rig/charts" {
 			t.Errorf("clusters get their chart from %q", chart)
+		}
+	}
+}
+
+// TestArchitectures: a release is for all of them unless somebody says otherwise. Crossplane itself is published for these.
+func TestArchitectures(t *testing.T) {
+	var c cli
+	parser := kong.Must(&c, kong.Vars{"registry": exampleRegistry, "providers": exampleProviders})
+	for _, tc := range []struct{ args, want []string }{
+		{[]string{"version"}, []string{"amd64", "arm64"}},
+		{[]string{"--arch=arm64", "version"}, []string{"arm64"}},
+	} {
+		if _, err := parser.Parse(tc.args); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, c.Arch); diff != "" {
+			t.Errorf("%v: -want, +got:\n%s", tc.args, diff)
 		}
 	}
 }

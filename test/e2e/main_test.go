@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	var err error
 	// Machines come and go quickly; tests that need slow ones say so on their InfraBlueprint.
-	plane, err = stack.Open(stack.Options{Name: "e2e", CreateDelay: time.Second, DeleteDelay: time.Second, Log: os.Stderr})
+	plane, err = stack.Open(stack.Options{Name: "e2e", Packages: true, CreateDelay: time.Second, DeleteDelay: time.Second, Log: os.Stderr})
 	if err != nil {
 		return fail(err)
 	}

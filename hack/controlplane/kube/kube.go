@@ -118,6 +118,18 @@ func (c *Client) ApplyObjects(ctx context.Context, objects ...*unstructured.Unst
 	return nil
 }
 
+// ApplyStatus applies the status of an object, as ApplyObjects does the rest. Lists of conditions are merged by type.
+func (c *Client) ApplyStatus(ctx context.Context, object *unstructured.Unstructured) error {
+	resource, err := c.resourceOf(object)
+	if err != nil {
+		return err
+	}
+	if _, err := resource.ApplyStatus(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldOwner, Force: true}); err != nil {
+		return fmt.Errorf("cannot apply the status of %s: %w", Name(object), err)
+	}
+	return nil
+}
+
 // PatchStatus merges a status into that of an object.
 func (c *Client) PatchStatus(ctx context.Context, resource, name string, status map[string]any) error {
 	r, err := c.Resource(resource, "")

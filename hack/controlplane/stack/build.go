@@ -20,10 +20,15 @@ func tools() []string {
 // and two links at once need more memory than a laptop may have.
 func (s *Stack) build(ctx context.Context) error {
 	s.sayf("building what is not up to date")
-	if err := s.run(ctx, filepath.Join("hack", "tools.sh"), tools()...); err != nil {
+	needed, sources := tools(), map[string]string{"function-rig": "./fn", "controlplane": "./hack/controlplane"}
+	if s.options.Packages {
+		// The function is built with its package.
+		needed, sources = append(needed, "crossplane-cli"), map[string]string{"release": "./hack/release", "controlplane": "./hack/controlplane"}
+	}
+	if err := s.run(ctx, filepath.Join(s.root, "hack", "tools.sh"), needed...); err != nil {
 		return err
 	}
-	for binary, source := range map[string]string{"function-rig": "./fn", "controlplane": "./hack/controlplane"} {
+	for binary, source := range sources {
 		if err := s.run(ctx, "go", "build", "-buildvcs=false", "-o", s.binary(binary), source); err != nil {
 			return err
 		}
@@ -33,9 +38,6 @@ func (s *Stack) build(ctx context.Context) error {
 
 // run a program in the repository, its output in our log.
 func (s *Stack) run(ctx context.Context, name string, args ...string) error {
-	if filepath.Dir(name) != "." {
-		name = filepath.Join(s.root, name)
-	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.root, s.options.Log, s.options.Log
 	if err := cmd.Run(); err != nil {

@@ -15,10 +15,9 @@ import (
 )
 
 // chartPath is the repository of charts in the registry.
-const chartPath = "charts"
+const chartPath = packagesPath + "/charts"
 
-// pushChart packages our chart and pushes it to the registry, as a release does. provider-helm never pulls a version
-// twice, so what it has of earlier ones is removed.
+// pushChart packages our chart and pushes it to the registry, as a release does.
 func (s *Stack) pushChart(context.Context, *kube.Client) error {
 	chart, err := charts.RKE2Cluster()
 	if err != nil {
@@ -36,9 +35,14 @@ func (s *Stack) pushChart(context.Context, *kube.Client) error {
 	if err != nil {
 		return fmt.Errorf("cannot use the registry: %w", err)
 	}
-	reference := fmt.Sprintf("%s/%s/%s:%s", s.ports.address("registry"), chartPath, chart.Name(), chart.Metadata.Version)
+	reference := fmt.Sprintf("%s/%s/%s:%s", s.Registry(), chartPath, chart.Name(), chart.Metadata.Version)
 	if _, err := client.Push(raw, reference); err != nil {
 		return fmt.Errorf("cannot push %s: %w", reference, err)
 	}
+	return s.forgetCharts()
+}
+
+// forgetCharts that provider-helm has: it never pulls a version twice.
+func (s *Stack) forgetCharts() error {
 	return os.RemoveAll(filepath.Join(s.Dir, "work", ProviderHelm, "charts"))
 }

@@ -42,11 +42,22 @@ const (
 //go:embed manifests/*.yaml
 var manifests embed.FS
 
-// installFoundation puts both API servers into the state in which Crossplane and its providers can start.
+// installFoundation puts both API servers into the state in which Crossplane can start, and its providers unless they are
+// packages.
 func (s *Stack) installFoundation(ctx context.Context) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.installInfra(ctx) }()
-	return errors.Join(s.installCrossplane(ctx), <-failed)
+	steps := []func(context.Context) error{s.installInfra, s.installCrossplane}
+	if s.options.Packages {
+		steps = append(steps, s.publishAll)
+	}
+	failed := make(chan error, len(steps))
+	for _, step := range steps {
+		go func() { failed <- step(ctx) }()
+	}
+	var err error
+	for range steps {
+		err = errors.Join(err, <-failed)
+	}
+	return err
 }
 
 // installInfra gives the second API server what Rancher and Harvester serve.
@@ -88,7 +99,8 @@ func (s *Stack) installInfra(ctx context.Context) error {
 	return nil
 }
 
-// installCrossplane gives the control plane what Crossplane's chart and its package manager would.
+// installCrossplane gives the control plane what Crossplane's chart would, and for providers that are no packages what the
+// package manager would.
 func (s *Stack) installCrossplane(ctx context.Context) error {
 	client, err := s.Client(Admin)
 	if err != nil {
@@ -117,12 +129,11 @@ func (s *Stack) installCrossplane(ctx context.Context) error {
 	if err := client.ApplyObjects(ctx, permissions...); err != nil {
 		return err
 	}
-	for user, path := range map[string]string{
-		providerHelmUser:       "github.com/crossplane-contrib/provider-helm",
-		providerKubernetesUser: "github.com/crossplane-contrib/provider-kubernetes",
-	} {
-		if err := s.installProvider(ctx, client, user, path); err != nil {
-			return err
+	if !s.options.Packages {
+		for _, p := range providers() {
+			if err := s.installProvider(ctx, client, p); err != nil {
+				return err
+			}
 		}
 	}
 	// It fails while its own CRDs are not established, or its ClusterRole not aggregated. In a cluster its pod restarts.
@@ -141,20 +152,20 @@ func (s *Stack) installCrossplane(ctx context.Context) error {
 	if err := s.installWebhook(ctx, client, core); err != nil {
 		return err
 	}
-	s.sayf("%-25s installed: CRDs, RBAC of its chart, providers' CRDs", "Crossplane "+core.Version)
+	s.sayf("%-25s installed: CRDs, RBAC of its chart", "Crossplane "+core.Version)
 	return nil
 }
 
 // installProvider does what the package manager would for a package of a provider: its CRDs, and the ClusterRoles that
 // Crossplane's RBAC manager makes for a ProviderRevision.
-func (s *Stack) installProvider(ctx context.Context, client *kube.Client, user, path string) error {
-	module, err := s.moduleOf(ctx, user, path)
+func (s *Stack) installProvider(ctx context.Context, client *kube.Client, p provider) error {
+	module, err := s.moduleOf(ctx, p.component, p.module)
 	if err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(module.Dir, "package", "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("cannot find the CRDs of %s in %s: %w", user, module.Dir, err)
+		return fmt.Errorf("cannot find the CRDs of %s in %s: %w", p.component, module.Dir, err)
 	}
 	var documents []string
 	for _, file := range files {
@@ -171,7 +182,7 @@ func (s *Stack) installProvider(ctx context.Context, client *kube.Client, user, 
 	if err != nil {
 		return err
 	}
-	objects, err := providerRoles(user, crds)
+	objects, err := providerRoles(p.component, crds)
 	if err != nil {
 		return err
 	}
@@ -235,15 +246,18 @@ func providerRoles(provider string, crds []*unstructured.Unstructured) ([]*unstr
 	}}), nil
 }
 
-// installProduct installs what a platform team does: the function, our APIs, the chart, credentials and RBAC.
+// installProduct installs what a platform team does: the function, our APIs and the chart, unless they came as packages,
+// credentials and RBAC.
 func (s *Stack) installProduct(ctx context.Context) error {
 	client, err := s.Client(Admin)
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context, *kube.Client) error{
-		s.pushChart, s.registerFunction, s.installAPIs, s.installCredentials, s.installTeams, s.awaitProduct,
-	} {
+	steps := []func(context.Context, *kube.Client) error{s.installCredentials, s.installTeams, s.awaitProduct}
+	if !s.options.Packages {
+		steps = append([]func(context.Context, *kube.Client) error{s.pushChart, s.registerFunction, s.installAPIs}, steps...)
+	}
+	for _, step := range steps {
 		if err := step(ctx, client); err != nil {
 			return err
 		}

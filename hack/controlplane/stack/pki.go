@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -57,6 +58,21 @@ func newAuthority(dir, name string) (*authority, error) {
 	}
 	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 	return a, writePair(dir, "ca", a.pem, key)
+}
+
+// loadAuthority that newAuthority has made in a folder.
+func loadAuthority(dir string) (*authority, error) {
+	path := filepath.Join(dir, "ca.crt")
+	pair, err := tls.LoadX509KeyPair(path, filepath.Join(dir, "ca.key"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the authority in %s: %w", dir, err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("cannot use the key in %s: it is a %T", dir, pair.PrivateKey)
+	}
+	raw, err := os.ReadFile(path)
+	return &authority{dir: dir, key: key, cert: pair.Leaf, pem: raw}, err
 }
 
 func (a *authority) sign(template *x509.Certificate, public *ecdsa.PublicKey) ([]byte, error) {

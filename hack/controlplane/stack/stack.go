@@ -31,6 +31,10 @@ type Options struct {
 	Name string
 	// CreateDelay and DeleteDelay are how long a machine takes to come and to go. 3 s each when left out.
 	CreateDelay, DeleteDelay time.Duration
+	// Packages has Crossplane's package manager install the product, as docs/install.md says, from packages that are built
+	// and pushed to the stack's registry. Without it, what the packages hold is applied, which is faster. A package is not
+	// installed again under its version: after a change of the sources, Up is for a stack that is down.
+	Packages bool
 	// Log tells what is being done. Discarded when left out.
 	Log io.Writer
 }
@@ -47,6 +51,8 @@ type Stack struct {
 
 	mu      sync.Mutex
 	clients map[string]*kube.Client
+	// functions are the addresses of versions of the function beside the stack's own, by image.
+	functions map[string]string
 }
 
 // Open a stack, running or not, of the repository that the working folder is in.
@@ -67,7 +73,7 @@ func Open(o Options) (*Stack, error) {
 	}
 	s := &Stack{
 		Dir: filepath.Join(root, ".cache", "controlplane", o.Name), root: root, options: o, begun: time.Now(),
-		clients: map[string]*kube.Client{},
+		clients: map[string]*kube.Client{}, functions: map[string]string{},
 	}
 	return s, s.load()
 }
@@ -152,7 +158,7 @@ func (s *Stack) Down() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ports, s.clients = nil, map[string]*kube.Client{}
+	s.ports, s.clients, s.functions = nil, map[string]*kube.Client{}, map[string]string{}
 	return nil
 }
 
@@ -237,7 +243,7 @@ func (s *Stack) FunctionMetrics() string {
 
 // ChartRepository is where the cluster chart is.
 func (s *Stack) ChartRepository() string {
-	return "oci://" + s.ports.address("registry") + "/" + chartPath
+	return "oci://" + s.Registry() + "/" + chartPath
 }
 
 // Kubectl is the program of that name.
@@ -256,7 +262,13 @@ func (s *Stack) endComponent(name string, end func(process) error) error {
 	return nil
 }
 
-func (s *Stack) binary(name string) string { return filepath.Join(s.root, ".cache", "bin", name) }
+// binary of a name in .cache/bin, or at a path.
+func (s *Stack) binary(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(s.root, ".cache", "bin", name)
+}
 
 func (s *Stack) sayf(format string, args ...any) {
 	fmt.Fprintf(s.options.Log, "%6.1fs  %s\n", time.Since(s.begun).Seconds(), fmt.Sprintf(format, args...)) //nolint:errcheck // What is told is not what is done.

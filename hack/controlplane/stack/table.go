@@ -32,7 +32,7 @@ const (
 // A component is one program of the stack.
 type component struct {
 	name string
-	// binary in .cache/bin.
+	// binary in .cache/bin, or its path.
 	binary string
 	args   []string
 	env    []string
@@ -60,7 +60,7 @@ type stage struct {
 
 // stages of the stack in the order in which they start.
 func (s *Stack) stages() []stage {
-	return []stage{
+	stages := []stage{
 		{components: []component{s.etcd()}},
 		{components: []component{s.apiServer(APIServer, control), s.apiServer(InfraAPIServer, infra)}},
 		{
@@ -69,13 +69,14 @@ func (s *Stack) stages() []stage {
 			},
 			install: s.installFoundation,
 		},
-		{
-			components: []component{
-				s.provisioner(), s.crossplane(), s.rbacManager(), s.providerHelm(), s.providerKubernetes(), s.function(),
-			},
-			install: s.installProduct,
-		},
 	}
+	programs := []component{s.provisioner(), s.crossplane(), s.rbacManager(), s.function()}
+	providers := []component{s.providerHelm(), s.providerKubernetes()}
+	if s.options.Packages {
+		// Crossplane says when providers start, and as whom.
+		return append(stages, stage{programs, s.installPackages}, stage{providers, s.installProduct})
+	}
+	return append(stages, stage{append(programs, providers...), s.installProduct})
 }
 
 // components of all stages.
@@ -170,7 +171,7 @@ func (s *Stack) controllerManager(name string, of side) component {
 }
 
 func (s *Stack) registry() component {
-	address := s.ports.address("registry")
+	address := s.Registry()
 	return component{
 		name: Registry, binary: "controlplane", about: s.ChartRepository() + ", plain HTTP",
 		args:  []string{"registry", "--address=" + address, "--folder=" + filepath.Join(s.Dir, "registry")},
@@ -195,7 +196,7 @@ func (s *Stack) crossplane() component {
 	return component{
 		name: Crossplane, binary: "crossplane-core", about: "health on port " + strconv.Itoa(s.ports["crossplane-health"]),
 		args: []string{
-			"core", "start", "--package-runtime=External", "--webhook-port=" + strconv.Itoa(s.ports["crossplane-webhook"]),
+			"core", "start", "--package-runtime=Provider=Deployment;Function=External", "--webhook-port=" + strconv.Itoa(s.ports["crossplane-webhook"]),
 			"--tls-client-certs-dir=" + s.pki(functions), "--tls-server-certs-dir=" + s.pki(functions),
 			"--metrics-port=" + strconv.Itoa(s.ports["crossplane-metrics"]), "--health-probe-port=" + strconv.Itoa(s.ports["crossplane-health"]),
 			"--xpkg-cache-dir=" + filepath.Join(s.Dir, "work", Crossplane),
@@ -225,7 +226,7 @@ func (s *Stack) rbacManager() component {
 func (s *Stack) providerHelm() component {
 	return component{
 		name: ProviderHelm, binary: "provider-helm", about: "Releases",
-		env: []string{"KUBECONFIG=" + s.kubeconfig(control, providerHelmUser)},
+		env: []string{"KUBECONFIG=" + s.kubeconfig(control, ProviderHelm)},
 	}
 }
 
@@ -239,15 +240,18 @@ func (s *Stack) providerKubernetes() component {
 			"--metrics-bind-address=" + s.ports.address("provider-kubernetes-metrics"), "--health-probe-bind-addr=" + health,
 			"--webhook-port=" + strconv.Itoa(s.ports["provider-kubernetes-webhook"]),
 		},
-		env:   []string{"KUBECONFIG=" + s.kubeconfig(control, providerKubernetesUser), "TLS_SERVER_CERTS_DIR=" + s.pki(functions)},
+		env:   []string{"KUBECONFIG=" + s.kubeconfig(control, ProviderKubernetes), "TLS_SERVER_CERTS_DIR=" + s.pki(functions)},
 		ready: get("http://" + health + "/readyz"),
 	}
 }
 
 func (s *Stack) function() component {
-	address := s.ports.address("function")
+	address, binary := s.ports.address("function"), "function-rig"
+	if s.options.Packages {
+		binary = packagedFunction(s.releaseFolder())
+	}
 	return component{
-		name: Function, binary: "function-rig", about: "gRPC with mTLS on " + address,
+		name: Function, binary: binary, about: "gRPC with mTLS on " + address,
 		args: []string{
 			"--address=" + address, "--metrics-address=" + s.ports.address("function-metrics"), "--tls-certs-dir=" + s.pki(functions),
 		},

@@ -17,11 +17,9 @@ const Admin = "admin"
 const Platform = "platform"
 
 const (
-	controllerManagerUser  = "kube-controller-manager"
-	crossplaneUser         = "crossplane"
-	rbacManagerUser        = "rbac-manager"
-	providerHelmUser       = "provider-helm"
-	providerKubernetesUser = "provider-kubernetes"
+	controllerManagerUser = "kube-controller-manager"
+	crossplaneUser        = "crossplane"
+	rbacManagerUser       = "rbac-manager"
 
 	// Users of Rancher's and Harvester's API.
 	rancherUser   = "rig-rancher"
@@ -37,7 +35,6 @@ func Teams() []string { return []string{"team-a", "team-b", "team-payments"} }
 
 // certify makes the three trust domains and the kubeconfigs of their users.
 func (s *Stack) certify() error {
-	serviceAccounts := []string{"system:serviceaccounts", "system:serviceaccounts:" + Namespace}
 	users := map[side]map[string][]string{
 		control: {
 			Admin: {Admin, "system:masters"}, Platform: {Platform, "platform-team"},
@@ -50,8 +47,8 @@ func (s *Stack) certify() error {
 		functions: {},
 	}
 	// Certificates with the names of ServiceAccounts: RBAC cannot tell them from their tokens.
-	for _, account := range []string{crossplaneUser, rbacManagerUser, providerHelmUser, providerKubernetesUser} {
-		users[control][account] = append([]string{"system:serviceaccount:" + Namespace + ":" + account}, serviceAccounts...)
+	for _, account := range []string{crossplaneUser, rbacManagerUser, ProviderHelm, ProviderKubernetes} {
+		users[control][account] = append([]string{serviceAccountUser(account)}, serviceAccountGroups()...)
 	}
 	for _, team := range Teams() {
 		users[control][team] = []string{team, team}
@@ -74,6 +71,13 @@ func (s *Stack) certify() error {
 		}
 	}
 	return nil
+}
+
+// serviceAccountUser is how Kubernetes calls a ServiceAccount of Crossplane's namespace.
+func serviceAccountUser(name string) string { return "system:serviceaccount:" + Namespace + ":" + name }
+
+func serviceAccountGroups() []string {
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + Namespace}
 }
 
 // kubeconfig file of a user.
