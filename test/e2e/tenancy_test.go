@@ -108,7 +108,8 @@ func TestAccess(t *testing.T) {
 	submit(t, beyond).eventually(soon, claims, beyond.team, beyond.name, condition("Admitted", "False", "QuotaExceeded"),
 		said("Admitted", `needs 8 cpu, short 8 of 8; it is admitted as soon as the other clusters of namespace "team-b" leave that free`))
 	teamA := submit(t, first)
-	teamA.eventually(long, claims, first.team, first.name, condition("Admitted", "True", "Admitted"))
+	// What was never seen built keeps its quota for longer after it is gone: fifteen minutes.
+	teamA.eventually(long, claims, first.team, first.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
 
 	low := claim{team: "team-a", name: "access-low", infra: "access", nodes: 3}
 	high := claim{team: "team-a", name: "access-high", infra: "access", nodes: 3, priority: 10}
