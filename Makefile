@@ -66,7 +66,8 @@ test: ## Check everything: generated files, module files, lint, workflows, unit 
 # them.
 .PHONY: unit-and-model
 unit-and-model:
-	@nice go test -race $$(go list ./... | grep -v /test/e2e)
+	@nice go test -race -short $$(go list ./... | grep -v /test/e2e)
+	@nice go test $$(go list ./... | grep -v /test/e2e)
 	@nice $(MAKE) model
 
 .PHONY: model

@@ -35,7 +35,9 @@ const (
 	burst            = 400
 
 	yamlBuffer = 4096
-	interval   = 100 * time.Millisecond
+
+	// Pauses between checks grow: what takes long is looked at less often, since looking costs.
+	minPause, maxPause, growth = 100 * time.Millisecond, time.Second, 4
 )
 
 // A Client talks to one API server as one user.
@@ -252,7 +254,7 @@ func ConditionOf(object *unstructured.Unstructured, conditionType string) Condit
 func Wait(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for {
+	for pause := minPause; ; pause = min(pause+pause/growth, maxPause) {
 		err := check(ctx)
 		if err == nil {
 			return nil
@@ -260,7 +262,7 @@ func Wait(ctx context.Context, limit time.Duration, check func(context.Context) 
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not within %s: %w", limit, err)
-		case <-time.After(interval):
+		case <-time.After(pause):
 		}
 	}
 }
