@@ -86,6 +86,22 @@ func TestInstallGuide(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("packages in docs/install.md: -want, +got:\n%s", diff)
 	}
+
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := commandsOf(string(readme), "Install")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := commandsOf(string(guide), "1. The Configuration")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(long, short); diff != "" {
+		t.Errorf("README.md installs otherwise than docs/install.md: -docs, +README:\n%s", diff)
+	}
 }
 
 // TestPackagedComponents are those of a stack without packages, in another order.
