@@ -51,7 +51,7 @@ controlplane:
 
 .PHONY: e2e
 e2e: ## Test on a real control plane: [RUN=TestName]
-	@go test -count=1 -timeout=55m -parallel=12 ./test/e2e -run "$(RUN)"
+	@go test -count=1 -timeout=55m -parallel=16 ./test/e2e -run "$(RUN)"
 
 .PHONY: storm
 storm: ## Storm a control plane while its parts are killed, and measure latency and overhead: [CLAIMS=200] [ROOM=50] [KILLS=12] [SEED=0] [RUN=TestStorm]
@@ -60,12 +60,13 @@ storm: ## Storm a control plane while its parts are killed, and measure latency 
 
 .PHONY: test
 test: ## Check everything: generated files, module files, lint, workflows, unit tests, packages, render cases, the model of the ledger, a control plane
-	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check lint workflows; $(MAKE) -j2 e2e unit-and-model
+	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check; $(MAKE) -j2 e2e lint-unit-and-model
 
 # The tests on the control plane mostly wait. They run beside all others, which leave them the processors when they want
 # them.
-.PHONY: unit-and-model
-unit-and-model:
+.PHONY: lint-unit-and-model
+lint-unit-and-model:
+	@nice $(MAKE) lint workflows
 	@nice go test -race -short $$(go list ./... | grep -v /test/e2e)
 	@nice go test ./fn ./hack/release ./hack/render ./test/validate ./test/walkthrough
 	@nice $(MAKE) model

@@ -76,11 +76,4 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		t.Errorf("the second claim was admitted while the first still had %d machines", len(left))
 	}
 	teamB.eventually(long, claims, second.team, second.name, condition("Ready", "True", ""))
-
-	teamB.remove(claims, second.team, second.name)
-	teamB.gone(removal, claims, second.team, second.name)
-	for _, resource := range []string{releases, objects, mailboxes} {
-		as(t, stack.Admin).none(time.Second, resource, "", "rig-gateway.io/cluster="+name)
-	}
-	infrastructure(t).gone(soon, clusters, rancherNamespace, name)
 }
