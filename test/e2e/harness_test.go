@@ -299,21 +299,29 @@ func withdraw(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, name := range offered.infras {
-		errs = append(errs, kube.Wait(ctx, removal, func(ctx context.Context) error { return unclaimed(ctx, client, name) }))
-		for _, resource := range []string{infras, blueprints} {
-			// Its quota is in quarantine still, and protects it.
-			errs = append(errs, kube.Wait(ctx, soon, func(ctx context.Context) error {
-				if err := client.Patch(ctx, resource, "", name, noUsage); err != nil {
-					return ignoreNotFound(err)
+	errs := make([]error, len(offered.infras))
+	var all sync.WaitGroup
+	for i, name := range offered.infras {
+		all.Go(func() {
+			errs[i] = kube.Wait(ctx, removal, func(ctx context.Context) error {
+				if err := unclaimed(ctx, client, name); err != nil {
+					return err
 				}
-				return ignoreNotFound(client.Delete(ctx, resource, "", name))
-			}))
-		}
+				for _, resource := range []string{infras, blueprints} {
+					// Its quota is in quarantine still, and protects it.
+					if err := ignoreNotFound(client.Patch(ctx, resource, "", name, noUsage)); err != nil {
+						return err
+					}
+					if err := ignoreNotFound(client.Delete(ctx, resource, "", name)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
 	}
-	errs = append(errs, kube.Wait(ctx, removal, func(ctx context.Context) error { return empty(ctx, client) }))
-	return errors.Join(errs...)
+	all.Wait()
+	return errors.Join(errors.Join(errs...), kube.Wait(ctx, removal, func(ctx context.Context) error { return empty(ctx, client) }))
 }
 
 // empty says whether nothing of any cluster or infrastructure is left, on either side.
