@@ -66,10 +66,10 @@ test: ## Check everything: generated files, module files, lint, workflows, unit 
 # them.
 .PHONY: lint-unit-and-model
 lint-unit-and-model:
-	@nice $(MAKE) lint workflows
-	@nice go test -race -short $$(go list ./... | grep -v /test/e2e)
-	@nice go test ./fn ./hack/release ./hack/render ./test/validate ./test/walkthrough
-	@nice $(MAKE) model
+	@nice -n 19 $(MAKE) lint workflows
+	@nice -n 19 go test -race -short $$(go list ./... | grep -v /test/e2e)
+	@nice -n 19 go test ./fn ./hack/release ./hack/render ./test/validate ./test/walkthrough
+	@nice -n 19 $(MAKE) model
 
 .PHONY: model
 model: ## Check the ledger in every interleaving: [OPS=4] explores more

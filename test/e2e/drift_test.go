@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,13 +143,23 @@ func unprotect(t *testing.T, resource, name string) {
 	}
 }
 
-// TestFunctionDown changes a claim while the function is down for a minute: nothing is destroyed, and it catches up. It is
-// not parallel, since the other tests need the function.
-func TestFunctionDown(t *testing.T) {
-	offer(t, infra{name: "down", cpu: 16})
-	c := claim{team: "team-a", name: "down", infra: "down", nodes: 2}
+// TestOutages changes a claim while the function is down for a minute, and after restarts of Crossplane and of the API server:
+// nothing is destroyed, and all catch up. It is not parallel, since the other tests need them.
+func TestOutages(t *testing.T) {
+	offer(t, infra{name: "outage", cpu: 20})
+	c := claim{team: "team-a", name: "outage", infra: "outage", nodes: 2}
 	team, name := ready(t, c)
 	release := as(t, stack.Admin).get(releases, "", name).GetUID()
+	grown := func(after string) {
+		t.Helper()
+		usage(t, "outage", fmt.Sprintf("%d/20", 4*c.nodes))
+		becomes(t, name, c.nodes)
+		team.eventually(long, claims, c.team, c.name, condition("Synced", "True", ""), condition("Ready", "True", ""),
+			field("status.quota.keeps.nodes", strconv.Itoa(c.nodes)))
+		if got := as(t, stack.Admin).get(releases, "", name).GetUID(); got != release {
+			t.Errorf("the Release was made again after %s", after)
+		}
+	}
 
 	down := time.Now()
 	if err := plane.Stop("function"); err != nil {
@@ -159,7 +171,7 @@ func TestFunctionDown(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c.nodes = 3
+	c.nodes++
 	team.apply(c.yaml())
 	time.Sleep(time.Until(down.Add(time.Minute)))
 	if n := len(built(t, name)); n != 2 {
@@ -168,29 +180,14 @@ func TestFunctionDown(t *testing.T) {
 	if err := plane.Start(t.Context(), "function"); err != nil {
 		t.Fatal(err)
 	}
-	team.eventually(long, claims, c.team, c.name, condition("Synced", "True", ""), condition("Ready", "True", ""), field("status.quota.keeps.nodes", "3"))
-	if got := as(t, stack.Admin).eventually(soon, releases, "", name).GetUID(); got != release {
-		t.Errorf("the Release was made again")
-	}
-}
+	grown("the function was down")
 
-// TestRestarts restarts Crossplane and the API server under a running cluster. It is not parallel either.
-func TestRestarts(t *testing.T) {
-	offer(t, infra{name: "restart", cpu: 16})
-	c := claim{team: "team-a", name: "restart", infra: "restart", nodes: 2}
-	team, name := ready(t, c)
-	release := as(t, stack.Admin).get(releases, "", name).GetUID()
 	for _, component := range []string{"crossplane", "kube-apiserver"} {
 		if err := plane.Restart(t.Context(), component); err != nil {
 			t.Fatal(err)
 		}
 		c.nodes++
 		team.apply(c.yaml())
-		usage(t, "restart", map[int]string{3: "12/16", 4: "16/16"}[c.nodes])
-		becomes(t, name, c.nodes)
-		team.eventually(long, claims, c.team, c.name, condition("Ready", "True", ""))
-		if got := as(t, stack.Admin).get(releases, "", name).GetUID(); got != release {
-			t.Errorf("the Release was made again after a restart of %s", component)
-		}
+		grown("a restart of " + component)
 	}
 }
