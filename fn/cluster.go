@@ -442,18 +442,33 @@ func (c *clusterRun) unprovided() bool {
 }
 
 // delivered says whether what the cluster is built with is there, or has been: the resources that its machines are put into,
-// and the Secrets that the Release takes values from, which are written before what writes them is ready. A provider that
-// misses one backs off for longer each time.
+// and the Secrets that the Release takes values from. A provider that misses one backs off for longer each time.
 func (c *clusterRun) delivered(output strategies.Output) bool {
 	if c.built() {
 		return true
 	}
 	for name := range output.Resources {
-		if !isTrue(c.observed(name), "Ready") {
+		if !isTrue(c.observed(name), "Ready") && !c.written(output, name) {
 			return false
 		}
 	}
 	return true
+}
+
+// written says whether a resource has written the Secrets that the Release takes values from. It has done its part then, but
+// may be shown as ready a minute later: provider-kubernetes looks again only then where its cache was behind.
+func (c *clusterRun) written(output strategies.Output, name string) bool {
+	values, details := 0, c.req.GetObserved().GetResources()[name].GetConnectionDetails()
+	for _, s := range output.SecretValues {
+		if s.Resource != name {
+			continue
+		}
+		if len(details[s.Key]) == 0 {
+			return false
+		}
+		values++
+	}
+	return values > 0
 }
 
 // chart to install: what the InfraBlueprint says, else the function's input, else the version it was made for.

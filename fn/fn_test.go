@@ -1074,6 +1074,40 @@ func TestFirstReleaseWaits(t *testing.T) {
 	}
 }
 
+// The barrier, and with it the cluster, waits for what the machines need, but not for what has done its part.
+func TestBarrierWaits(t *testing.T) {
+	token, csi := id{"Object", "aa-token"}, id{"Object", "aa-csi"}
+	both := map[string][]byte{"token": []byte("t"), "ca.crt": []byte("c")}
+	cases := map[string]struct {
+		reason  string
+		unready id
+		written map[string][]byte
+		want    bool
+	}{
+		"Ready":         {reason: "All is ready.", want: true},
+		"Written":       {reason: "The Secret is there; that the token is ready is seen a minute later.", unready: token, written: both, want: true},
+		"PartlyWritten": {reason: "A value is missing.", unready: token, written: map[string][]byte{"token": []byte("t")}},
+		"NotWritten":    {reason: "There is no token yet.", unready: token},
+		"Binding":       {reason: "The token can do nothing yet.", unready: csi, written: both},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, infraBlueprint(t, 64), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
+			w.until(func() bool { return w.objects[barrier("aa")] != nil })
+			w.drop(barrier("aa"))
+			w.drop(id{"Object", "aa-observer"})
+			if tc.unready.name != "" {
+				editing(tc.unready, []any{}, "status", "conditions")(w)
+			}
+			w.secrets[token] = tc.written
+			_, out := w.call(xr("aa"))
+			if got := out.rsp.GetDesired().GetResources()[composedBarrier] != nil; got != tc.want {
+				t.Errorf("%s\nthere is a barrier: %v, want %v", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 // A cluster is ready only once its kubeconfig can be handed over.
 func TestKubeconfigIsAwaited(t *testing.T) {
 	w := stages()["Running"](t)

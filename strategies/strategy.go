@@ -110,6 +110,8 @@ type SecretValue struct {
 	// Secret and Key that hold it.
 	Secret v1alpha1.SecretReference
 	Key    string
+	// Resource of the Output that writes the Secret; empty when the Secret is there anyway.
+	Resource string
 }
 
 // Resource is a managed resource as an unstructured object. Its metadata.name is unique to the cluster and stays the

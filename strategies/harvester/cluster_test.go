@@ -119,8 +119,8 @@ func want(pools map[string]any) strategies.Output {
 			},
 		},
 		SecretValues: []strategies.SecretValue{
-			{Path: "cloudProvider.harvester.token", Secret: secret, Key: "token"},
-			{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: "ca.crt"},
+			{Path: "cloudProvider.harvester.token", Secret: secret, Key: "token", Resource: "token"},
+			{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: "ca.crt", Resource: "token"},
 		},
 		Resources: map[string]strategies.Resource{
 			"serviceaccount": wantObject("serviceaccount", wantManifest(map[string]any{

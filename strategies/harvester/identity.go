@@ -83,8 +83,8 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 		"token": object("token", tokenManifest(name, namespace), tokenSpec(scope.Cluster, name, namespace, secret)),
 	}
 	return resources, []strategies.SecretValue{
-		{Path: "cloudProvider.harvester.token", Secret: secret, Key: keyToken},
-		{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: keyCA},
+		{Path: "cloudProvider.harvester.token", Secret: secret, Key: keyToken, Resource: "token"},
+		{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: keyCA, Resource: "token"},
 	}, nil
 }
 
