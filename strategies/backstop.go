@@ -8,6 +8,7 @@ import (
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
+	"github.com/rig-gateway/function-rig/strategies/size"
 )
 
 // BackstopPrefix begins the composed name of every resource of a backstop.
@@ -76,12 +77,12 @@ type BackstopOutput struct {
 func ParseDemand(at *field.Path, b v1alpha1.Backstop) (Demand, field.ErrorList) {
 	d := Demand{Limit: ledger.NoLimits()}
 	var errs field.ErrorList
-	count := func(name string, n *int64) int64 {
+	count := func(path *field.Path, n *int64) int64 {
 		if n == nil {
 			return 0
 		}
 		if *n < 0 {
-			errs = append(errs, field.Invalid(at.Child(name), *n, "must not be negative"))
+			errs = append(errs, field.Invalid(path, *n, "must not be negative"))
 		}
 		return *n
 	}
@@ -92,9 +93,9 @@ func ParseDemand(at *field.Path, b v1alpha1.Backstop) (Demand, field.ErrorList) 
 		}
 		return v
 	}
-	d.Migrations, d.Surge = count("parallelMigrations", b.ParallelMigrations), count("surgeMachines", b.SurgeMachines)
+	d.Migrations, d.Surge = count(at.Child("parallelMigrations"), b.ParallelMigrations), count(at.Child("surgeMachines"), b.SurgeMachines)
 	if v := b.Volumes; v != nil {
-		d.Disk, d.Volumes = true, count("volumes.count", &v.Count)
+		d.Disk, d.Volumes = true, count(at.Child("volumes", "count"), &v.Count)
 		d.VolumesDisk = amount(at.Child("volumes", "disk"), v.Disk, ledger.ParseBytes)
 	}
 	if l, path := b.Limit, at.Child("limit"); l != nil {
@@ -134,11 +135,10 @@ func (d Demand) Limits(at *field.Path, headroom ledger.Resources) (limits ledger
 
 // roundUp to whole MiB what is counted in bytes.
 func roundUp(d ledger.Dimension, v int64) int64 {
-	const mebibyte = 1 << 20
 	if d == ledger.CPU || v == ledger.Unlimited {
 		return v
 	}
-	return (v + mebibyte - 1) / mebibyte * mebibyte
+	return size.InUnits(v, size.Mebibyte) * size.Mebibyte
 }
 
 // Limited dimensions of a backstop, as a status shows them.

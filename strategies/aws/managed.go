@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation/field"
-
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/strategies"
 )
@@ -73,17 +71,16 @@ func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resour
 	if !s.spec.SecurityGroup.Manage && !s.spec.InstanceProfiles.Manage {
 		return resources, nil
 	}
-	config := scope.Infra.Credentials.InfrastructureProviderConfigRef
-	if config == nil || config.Name == "" {
-		return nil, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
-			"name the ProviderConfig of the AWS providers that makes security groups and instance profiles")
+	config, missing := strategies.InfrastructureProviderConfig(scope.Infra, "the AWS providers that makes security groups and instance profiles")
+	if missing != nil {
+		return nil, missing
 	}
 	add := func(suffix, apiVersion, kind string, metadata, parameters map[string]any) {
 		resources[suffix] = strategies.Resource{
 			"apiVersion": apiVersion,
 			"kind":       kind,
 			"metadata":   metadata,
-			"spec":       map[string]any{"providerConfigRef": map[string]any{"name": config.Name}, "forProvider": parameters},
+			"spec":       map[string]any{"providerConfigRef": map[string]any{"name": config}, "forProvider": parameters},
 		}
 	}
 	if s.spec.SecurityGroup.Manage {

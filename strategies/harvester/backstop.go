@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
 	"github.com/rig-gateway/function-rig/internal/ledger"
@@ -73,12 +72,11 @@ func (s *strategy) Backstop(scope strategies.BackstopScope) (strategies.Backstop
 	out := strategies.BackstopOutput{Resources: map[string]strategies.Resource{}}
 	wanted := ""
 	if scope.Limit != nil {
-		config := scope.Infra.Credentials.InfrastructureProviderConfigRef
-		if config == nil || config.Name == "" {
-			return out, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
-				"name the ProviderConfig of provider-kubernetes that reaches Harvester")
+		config, missing := strategies.InfrastructureProviderConfig(scope.Infra, reachesHarvester)
+		if missing != nil {
+			return out, missing
 		}
-		n := namespace{scope: scope, name: s.spec.VMNamespace, config: config.Name, limits: limits(*scope.Limit)}
+		n := namespace{scope: scope, name: s.spec.VMNamespace, config: config, limits: limits(*scope.Limit)}
 		wanted = n.read()
 		out.Resources[wanted] = n.object()
 		if n.seen() && n.other() == "" && !n.rancher() {

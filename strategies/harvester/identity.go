@@ -22,6 +22,9 @@ const (
 	keyToken = "token"
 	keyCA    = "ca.crt"
 
+	// reachesHarvester is what a ProviderConfig is needed for.
+	reachesHarvester = "provider-kubernetes that reaches Harvester"
+
 	// tokenIssued asks for the keys that Harvester's token controller fills in. provider-kubernetes evaluates it on the
 	// real Secret, also when it redacts the copy in the Object's status, and needs a query that is a bool by its types.
 	tokenIssued = `has(object.data) && "token" in object.data && object.data["token"] != "" && "ca.crt" in object.data && object.data["ca.crt"] != ""`
@@ -30,10 +33,9 @@ const (
 // identity returns what a cluster's cloud provider and CSI driver need to reach Harvester: a ServiceAccount of the
 // cluster's name, its bindings, and a token. Token and CA leave through the connection Secret of the token's Object.
 func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resource, []strategies.SecretValue, error) {
-	config := scope.Infra.Credentials.InfrastructureProviderConfigRef
-	if config == nil || config.Name == "" {
-		return nil, nil, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
-			"name the ProviderConfig of provider-kubernetes that reaches Harvester")
+	config, missing := strategies.InfrastructureProviderConfig(scope.Infra, reachesHarvester)
+	if missing != nil {
+		return nil, nil, missing
 	}
 	name, namespace := scope.Cluster, s.spec.VMNamespace
 	path := field.NewPath("metadata", "name")
@@ -47,7 +49,7 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 
 	object := func(suffix string, manifest, more map[string]any) strategies.Resource {
 		spec := map[string]any{
-			"providerConfigRef": map[string]any{"name": config.Name},
+			"providerConfigRef": map[string]any{"name": config},
 			"watch":             true,
 			"forProvider":       map[string]any{"manifest": manifest},
 		}

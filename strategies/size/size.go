@@ -22,6 +22,9 @@ const (
 	maxUnits = 1 << 20
 )
 
+// InUnits is how many units hold an amount, which is not negative.
+func InUnits(amount, unit int64) int64 { return (amount + unit - 1) / unit }
+
 // Unit of memory or disk: its name in an error, such as "whole GiB", and its bytes.
 type Unit struct {
 	Name  string

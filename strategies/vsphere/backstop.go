@@ -63,12 +63,9 @@ func (s *strategy) Backstop(scope strategies.BackstopScope) (strategies.Backstop
 // limitable says whether the blueprint's pool can be limited, and through which ProviderConfig.
 func (s *strategy) limitable(scope strategies.BackstopScope) (config string, pool v1alpha1.VsphereResourcePool, err error) {
 	var errs field.ErrorList
-	if ref := scope.Infra.Credentials.InfrastructureProviderConfigRef; ref != nil {
-		config = ref.Name
-	}
-	if config == "" {
-		errs = append(errs, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
-			"name the ProviderConfig of provider-vsphere that limits the resource pool"))
+	config, missing := strategies.InfrastructureProviderConfig(scope.Infra, "provider-vsphere that limits the resource pool")
+	if missing != nil {
+		errs = append(errs, missing)
 	}
 	if limit := scope.Infra.Backstop.Limit; limit != nil && limit.Disk != "" {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "backstop", "limit", "disk"), "a resource pool of vSphere limits no disk"))
@@ -89,7 +86,7 @@ func inUnits(amount, unit int64) int64 {
 	if amount == ledger.Unlimited {
 		return unlimited
 	}
-	return roundUp(amount, unit)
+	return size.InUnits(amount, unit)
 }
 
 // limited resource pool, which provider-vsphere finds by its id, and leaves when it is told to no more.

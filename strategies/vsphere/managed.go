@@ -25,17 +25,16 @@ func (s *strategy) managed(scope strategies.Scope) (map[string]strategies.Resour
 	if !folder.Manage && !pool.Manage {
 		return resources, nil
 	}
-	config := scope.Infra.Credentials.InfrastructureProviderConfigRef
-	if config == nil || config.Name == "" {
-		return nil, field.Required(field.NewPath("spec", "credentials", "infrastructureProviderConfigRef"),
-			"name the ProviderConfig of provider-vsphere that makes folders and resource pools")
+	config, missing := strategies.InfrastructureProviderConfig(scope.Infra, "provider-vsphere that makes folders and resource pools")
+	if missing != nil {
+		return nil, missing
 	}
 	resource := func(suffix, apiVersion, kind string, parameters map[string]any) strategies.Resource {
 		return strategies.Resource{
 			"apiVersion": apiVersion,
 			"kind":       kind,
 			"metadata":   strategies.UnnamedMetadata(strategies.ObjectName(scope.Cluster, suffix), scope.Labels),
-			"spec":       map[string]any{"providerConfigRef": map[string]any{"name": config.Name}, "forProvider": parameters},
+			"spec":       map[string]any{"providerConfigRef": map[string]any{"name": config}, "forProvider": parameters},
 		}
 	}
 	if folder.Manage {
@@ -66,11 +65,7 @@ func (s *strategy) limits(pools []v1alpha1.AdmittedPool) (map[string]any, error)
 		sum = sum.Plus(node.Times(pool.Count + 1))
 	}
 	return map[string]any{
-		"cpuLimit":    roundUp(sum[ledger.CPU]*s.spec.ResourcePool.MHzPerCPU, size.Millicpus),
-		"memoryLimit": roundUp(sum[ledger.Memory], size.Mebibyte),
+		"cpuLimit":    size.InUnits(sum[ledger.CPU]*s.spec.ResourcePool.MHzPerCPU, size.Millicpus),
+		"memoryLimit": size.InUnits(sum[ledger.Memory], size.Mebibyte),
 	}, nil
-}
-
-func roundUp(amount, unit int64) int64 {
-	return (amount + unit - 1) / unit
 }
