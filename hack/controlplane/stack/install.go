@@ -361,11 +361,7 @@ func (s *Stack) installCredentials(ctx context.Context, client *kube.Client) err
 		if err != nil {
 			return err
 		}
-		object := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": secret, "namespace": Namespace},
-			"stringData": map[string]any{"kubeconfig": kubeconfig},
-		}}
-		if err := client.ApplyObjects(ctx, object); err != nil {
+		if err := applySecret(ctx, client, secret, map[string]any{"kubeconfig": kubeconfig}); err != nil {
 			return err
 		}
 	}
@@ -374,6 +370,13 @@ func (s *Stack) installCredentials(ctx context.Context, client *kube.Client) err
 		return err
 	}
 	return client.ApplyObjects(ctx, configs...)
+}
+
+// applySecret of Crossplane's namespace, with text by key.
+func applySecret(ctx context.Context, client *kube.Client, name string, text map[string]any) error {
+	return client.ApplyObjects(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": Namespace}, "stringData": text,
+	}})
 }
 
 // installTeams applies the RBAC of the examples, that of the app team once for each of Teams.

@@ -261,10 +261,7 @@ func (s *Stack) runFunctionRevision(ctx context.Context, client *kube.Client, re
 		}
 		secret[file] = string(raw)
 	}
-	err = client.ApplyObjects(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": serverSecret, "namespace": Namespace}, "stringData": secret,
-	}})
-	if err != nil {
+	if err := applySecret(ctx, client, serverSecret, secret); err != nil {
 		return err
 	}
 	s.sayf("%-25s runs on %s", image, address)
