@@ -34,20 +34,19 @@ func (r *run) backstop(spec v1alpha1.InfraBlueprintSpec, provider strategies.Str
 			return nil
 		}
 	}
-	out, err := r.limit(spec, provider, b, s, observed)
+	out, refused := r.limit(spec, provider, b, s, observed)
 	for name, resource := range observed {
 		_, wanted := out.Resources[name]
 		switch {
-		case err != nil:
-			out.Resources[name] = asObserved(resource)
+		case refused != nil:
+			out.Resources[name] = r.asObserved(resource)
 		case !wanted:
 			r.retired[name] = true
 		}
 	}
-	refused := refusal{}
 	switch {
-	case errors.As(err, &refused):
-		r.set(isFalse(typeBackstop, refused.reason, err.Error()))
+	case refused != nil:
+		r.set(isFalse(typeBackstop, refused.reason, refused.Error()))
 	case spec.Backstop == nil && len(out.Resources) > 0:
 		r.set(isFalse(typeBackstop, reasonBackstopDisabled, "the provider still holds a limit, which is being taken back"))
 	case spec.Backstop == nil:
@@ -60,7 +59,6 @@ func (r *run) backstop(spec v1alpha1.InfraBlueprintSpec, provider strategies.Str
 		r.set(isMet(typeBackstop, reasonBackstopEnforced, ""))
 	}
 	for name, resource := range out.Resources {
-		// Always ready: an InfraBlueprint is, with or without a backstop.
 		if err := r.compose(name, resource); err != nil {
 			return err
 		}
@@ -68,18 +66,18 @@ func (r *run) backstop(spec v1alpha1.InfraBlueprintSpec, provider strategies.Str
 	return nil
 }
 
-// limit that the provider is to hold, and what makes it do so. An error is a refusal.
+// limit that the provider is to hold, and what makes it do so.
 func (r *run) limit(
 	spec v1alpha1.InfraBlueprintSpec, provider strategies.Strategy, b ledger.Books, s ledger.Settlement, observed map[string]strategies.Resource,
-) (strategies.BackstopOutput, error) {
+) (strategies.BackstopOutput, *refusal) {
 	none := strategies.BackstopOutput{Resources: map[string]strategies.Resource{}}
 	if provider == nil {
-		return none, refusal{errors.New("the provider blueprint cannot be used, see ProviderReady: what limits the infrastructure stays as it is"), reasonBlueprintNotFound}
+		return none, &refusal{errors.New("the provider blueprint cannot be used, see ProviderReady: what limits the infrastructure stays as it is"), reasonBlueprintNotFound}
 	}
 	backstop, ok := provider.(strategies.Backstop)
 	if !ok {
 		hint := "the function limits nothing at a provider of kind " + spec.ProviderRef.Kind + ": remove it"
-		return none, refusal{field.Forbidden(field.NewPath("spec", "backstop"), hint), reasonBackstopUnsupported}
+		return none, &refusal{field.Forbidden(field.NewPath("spec", "backstop"), hint), reasonBackstopUnsupported}
 	}
 	scope := strategies.BackstopScope{
 		Name: r.name(), Labels: map[string]string{v1alpha1.LabelInfraBlueprint: r.name()}, Infra: spec, Observed: observed,
@@ -89,35 +87,26 @@ func (r *run) limit(
 		path := field.NewPath("spec", "backstop")
 		demand, errs := strategies.ParseDemand(path, *spec.Backstop)
 		if len(errs) > 0 {
-			return none, refusal{errs.ToAggregate(), reasonInvalidSpec}
+			return none, &refusal{errs.ToAggregate(), reasonInvalidSpec}
 		}
 		demand.Quota, demand.Reserved, demand.Largest = b.Limits, s.Reserved(), s.Ledger.Largest(b.Requests)
 		headroom := backstop.Headroom(demand)
 		limits, low := demand.Limits(path, headroom)
 		if len(low) > 0 {
-			return none, refusal{low.ToAggregate(), reasonBackstopTooLow}
+			return none, &refusal{low.ToAggregate(), reasonBackstopTooLow}
 		}
 		scope.Limit, status = &limits, v1alpha1.BackstopStatus{Limit: strategies.Limited(limits), Headroom: strategies.Limited(headroom)}
 	}
 	out, err := backstop.Backstop(scope)
 	if err != nil {
-		return none, refusal{err, reasonInvalidSpec}
+		return none, &refusal{err, reasonInvalidSpec}
 	}
 	if status != nil {
 		plain, err := encode(status)
 		if err != nil {
-			return none, refusal{err, reasonInternalError}
+			return none, &refusal{err, reasonInternalError}
 		}
 		r.status["backstop"] = plain
 	}
 	return out, nil
-}
-
-// asObserved is a composed resource as it is, without what others wrote into it.
-func asObserved(in strategies.Resource) strategies.Resource {
-	metadata := map[string]any{"name": in.Text("metadata", "name"), "labels": in.Map("metadata", "labels")}
-	if name := in.Text("metadata", "annotations", v1alpha1.AnnotationExternalName); name != "" {
-		metadata["annotations"] = map[string]any{v1alpha1.AnnotationExternalName: name}
-	}
-	return strategies.Resource{"apiVersion": in["apiVersion"], "kind": in["kind"], "metadata": metadata, "spec": in["spec"]}
 }

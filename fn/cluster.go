@@ -396,9 +396,10 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", c.infra.ProviderRef.Kind, c.infra.ProviderRef.Name, err)
 	}
+	delivered := c.delivered(output)
 	cluster := builder.Cluster{
 		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Strategy: c.strategy, Provider: output,
-		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || c.unprovided() || !c.delivered(output),
+		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || c.unprovided() || !delivered,
 	}
 	release, err := c.builder.Release(cluster)
 	if err != nil {
@@ -407,7 +408,7 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	objects := map[string]map[string]any{composedRelease: release}
 	// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
 	// at rest.
-	if c.observed(composedBarrier) != nil || c.observed(composedObserver) != nil || c.delivered(output) {
+	if c.observed(composedBarrier) != nil || c.observed(composedObserver) != nil || delivered {
 		if objects[composedBarrier], err = builder.Barrier(cluster); err != nil {
 			return err
 		}
@@ -504,19 +505,18 @@ func (c *clusterRun) reportRecord(d ledger.Decision, invalid error) error {
 	}
 	provisioned := c.provisioned(d.Rendered)
 	c.set(c.admitted(d, invalid), provisioned)
-	built := provisioned.reason == reasonProvisioned
-	c.ready = built && c.handedOver()
-	unresponsive := conditionOf(c.xr, "Responsive").status == "False"
+	complete := provisioned.reason == reasonProvisioned
+	c.ready = complete && c.handedOver()
 	if kubeconfig := c.kubeconfig(); len(kubeconfig) > 0 {
 		c.connection = map[string][]byte{"kubeconfig": kubeconfig}
 	}
 	switch {
-	case !reflect.DeepEqual(before, c.status["quota"]), built && !c.ready, unresponsive && c.composesMore():
+	case !reflect.DeepEqual(before, c.status["quota"]), complete && !c.ready, c.unresponsive() && c.composesMore():
 		c.ttl = c.input.Requeue.Changed.Duration
 	case len(d.Record.Rolling) > 0:
 		// Others may wait for what is let go of.
 		c.ttl = c.untilSettled(d.Record)
-	case unresponsive:
+	case c.unresponsive():
 		c.ttl = c.input.Requeue.Unresponsive.Duration
 	case !d.Admitted || !c.ready:
 		c.ttl = c.input.Requeue.Pending.Duration

@@ -238,6 +238,9 @@ func (r *run) observed(name string) *structpb.Struct {
 	return r.req.GetObserved().GetResources()[name].GetResource()
 }
 
+// unresponsive says whether Crossplane drops events of the composite, since there were too many.
+func (r *run) unresponsive() bool { return conditionOf(r.xr, "Responsive").status == "False" }
+
 // compose a resource. Each name is composed once.
 func (r *run) compose(name string, object map[string]any) error {
 	if _, taken := r.resources[name]; taken {

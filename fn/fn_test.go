@@ -923,6 +923,7 @@ func TestPipeline(t *testing.T) {
 }
 
 func TestTTL(t *testing.T) {
+	dropped := []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}
 	cases := map[string]struct {
 		reason string
 		xr     id
@@ -946,19 +947,19 @@ func TestTTL(t *testing.T) {
 		},
 		"Unresponsive": {
 			reason: "Crossplane drops events.", xr: xr("aa"), want: 10 * time.Second,
-			change: editing(xr("aa"), []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions"),
+			change: editing(xr("aa"), dropped, "status", "conditions"),
 		},
 		"UnresponsiveAndMore": {
 			reason: "What is composed anew is soon there.", xr: xr("aa"), want: time.Second,
 			change: func(w *world) {
-				editing(xr("aa"), []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions")(w)
+				editing(xr("aa"), dropped, "status", "conditions")(w)
 				w.drop(id{"Object", "aa-csi"})
 			},
 		},
 		"Idle": {reason: "There is nothing to do.", xr: prod, change: func(*world) {}, want: 30 * time.Second},
 		"BreakerOpen": {
 			reason: "Crossplane drops events.", xr: prod, want: 2 * time.Second,
-			change: editing(prod, []any{object{"type": "Responsive", "status": "False", "reason": "WatchCircuitOpen"}}, "status", "conditions"),
+			change: editing(prod, dropped, "status", "conditions"),
 		},
 		"Releasing": {
 			reason: "A cluster is being removed.", xr: prod, want: 2 * time.Second,

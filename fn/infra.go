@@ -220,6 +220,15 @@ func readHolds(found *structpb.Struct) (ledger.Resources, error) {
 	return r, errs.ToAggregate()
 }
 
+// asObserved is a composed resource as it is, without what others wrote into it.
+func (r *run) asObserved(in strategies.Resource) strategies.Resource {
+	metadata := map[string]any{"name": in.Text("metadata", "name"), "labels": map[string]any{v1alpha1.LabelInfraBlueprint: r.name()}}
+	if name := in.Text("metadata", "annotations", v1alpha1.AnnotationExternalName); name != "" {
+		metadata["annotations"] = map[string]any{v1alpha1.AnnotationExternalName: name}
+	}
+	return strategies.Resource{"apiVersion": in["apiVersion"], "kind": in["kind"], "metadata": metadata, "spec": in["spec"]}
+}
+
 // publish the terms and the pages. Offers come from the observed ledger, since only what is committed may be used. Why a
 // cluster waits is published in runs that offer nothing, so that a storm does not rewrite every page at every step.
 func (r *run) publish(spec v1alpha1.InfraBlueprintSpec, b ledger.Books, s ledger.Settlement) error {
@@ -296,7 +305,7 @@ func (r *run) reportLedger(b ledger.Books, observed *v1alpha1.Ledger, s ledger.S
 	switch {
 	case !reflect.DeepEqual(r.status["ledger"], value(r.xr, "status", "ledger").AsInterface()):
 		r.ttl = r.input.Requeue.Changed.Duration
-	case !s.Pending.IsZero() || !s.Releasing.IsZero() || conditionOf(r.xr, "Responsive").status == "False":
+	case !s.Pending.IsZero() || !s.Releasing.IsZero() || r.unresponsive():
 		r.ttl = r.input.Requeue.Open.Duration
 	case r.input.Requeue.Idle.Duration > 0:
 		r.ttl = r.input.Requeue.Idle.Duration

@@ -72,18 +72,14 @@ func (r *run) providerConfigs(c v1alpha1.Credentials) error {
 }
 
 func (r *run) providerConfig(kind resourceKind, name string, secret *v1alpha1.SecretKeyReference) map[string]any {
-	return providerConfig(kind, name, r.name(), map[string]any{"credentials": map[string]any{
-		"source":    "Secret",
-		"secretRef": map[string]any{"namespace": secret.Namespace, "name": secret.Name, "key": secret.Key},
-	}})
-}
-
-func providerConfig(kind resourceKind, name, infra string, spec any) map[string]any {
 	return map[string]any{
 		"apiVersion": kind.apiVersion,
 		"kind":       kind.kind,
-		"metadata":   map[string]any{"name": name, "labels": map[string]any{v1alpha1.LabelInfraBlueprint: infra}},
-		"spec":       spec,
+		"metadata":   map[string]any{"name": name, "labels": map[string]any{v1alpha1.LabelInfraBlueprint: r.name()}},
+		"spec": map[string]any{"credentials": map[string]any{
+			"source":    "Secret",
+			"secretRef": map[string]any{"namespace": secret.Namespace, "name": secret.Name, "key": secret.Key},
+		}},
 	}
 }
 
@@ -91,9 +87,7 @@ func providerConfig(kind resourceKind, name, infra string, spec any) map[string]
 // through them, so they stay as they are.
 func (r *run) retire(b ledger.Books, s ledger.Settlement) error {
 	free := b.Ledger != nil && len(b.Ledger.Grants) == 0 && len(s.Ledger.Grants) == 0
-	for name, kind := range map[string]resourceKind{
-		composedRancherHelm: helmConfig, composedRancherKubernetes: kubernetesConfig, composedInfrastructure: kubernetesConfig,
-	} {
+	for _, name := range []string{composedRancherHelm, composedRancherKubernetes, composedInfrastructure} {
 		observed := r.observed(name)
 		if _, wanted := r.resources[name]; wanted || observed == nil {
 			continue
@@ -102,8 +96,7 @@ func (r *run) retire(b ledger.Books, s ledger.Settlement) error {
 			r.retired[name] = true
 			continue
 		}
-		kept := providerConfig(kind, text(observed, "metadata", "name"), r.name(), value(observed, "spec").AsInterface())
-		if err := r.compose(name, kept); err != nil {
+		if err := r.compose(name, r.asObserved(observed.AsMap())); err != nil {
 			return err
 		}
 	}
