@@ -63,7 +63,7 @@ func TestPlatform(t *testing.T) {
 		said("Provisioned", `HarvesterBlueprint "platform": spec.storageClassName: StorageClass "longhorn-r3" is not there`))
 	usage(t, "platform", "8/16")
 	name := composite(t, c)
-	infrastructure(t).none(2*time.Second, clusters, rancherNamespace, "rig-gateway.io/cluster="+name)
+	harvester.none(2*time.Second, clusters, rancherNamespace, "rig-gateway.io/cluster="+name)
 
 	harvester.apply("{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: longhorn-r3}, provisioner: driver.longhorn.io}")
 	team.eventually(long, claims, c.team, c.name, condition("Provisioned", "True", "Provisioned"), condition("Ready", "True", ""))
