@@ -20,11 +20,10 @@ import (
 // Composed resources of a cluster, beside those of its strategy. The names are kept for ever: a renamed one would be
 // deleted and created again.
 const (
-	composedRequest    = "request"
-	composedRelease    = "release"
-	composedBarrier    = "barrier"
-	composedObserver   = "observer"
-	composedKubeconfig = "kubeconfig"
+	composedRequest  = "request"
+	composedRelease  = "release"
+	composedBarrier  = "barrier"
+	composedObserver = "observer"
 )
 
 // clusterRun is the run of an XClusterBlueprint: gatekeeper, router and builder.
@@ -400,22 +399,20 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	cluster := builder.Cluster{
 		Name: c.name(), Labels: labels, Spec: c.spec, Infra: c.infra, Chart: source, Record: record, Strategy: c.strategy, Provider: output,
 		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || c.unprovided() || !delivered,
+		// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
+		// at rest.
+		BarrierPaused: !delivered && !c.holds(), Finished: c.finished() || c.reads(),
 	}
 	release, err := c.builder.Release(cluster)
 	if err != nil {
 		return fmt.Errorf("InfraBlueprint %q: %w", c.spec.InfraBlueprintRef.Name, err)
 	}
-	objects := map[string]map[string]any{composedRelease: release}
-	// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
-	// at rest.
-	if c.observed(composedBarrier) != nil || c.observed(composedObserver) != nil || delivered {
-		if objects[composedBarrier], err = builder.Barrier(cluster); err != nil {
-			return err
-		}
-		objects[composedObserver] = builder.Observer(cluster)
+	barrier, err := builder.Barrier(cluster)
+	if err != nil {
+		return err
 	}
-	if c.observed(composedKubeconfig) != nil || c.finished() {
-		objects[composedKubeconfig] = builder.Kubeconfig(cluster)
+	objects := map[string]map[string]any{
+		composedRelease: release, composedBarrier: barrier, composedObserver: builder.Observer(cluster),
 	}
 	for name, resource := range output.Resources {
 		if _, taken := objects[name]; taken {
@@ -429,6 +426,18 @@ func (c *clusterRun) build(d ledger.Decision) error {
 		}
 	}
 	return nil
+}
+
+// holds says whether the barrier is in force, or is about to be. It is not paused again: nobody would take that back once the
+// cluster is deleted.
+func (c *clusterRun) holds() bool {
+	barrier := c.observed(composedBarrier)
+	return barrier != nil && (held(barrier) || text(barrier, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true")
+}
+
+// reads says whether the barrier reads the kubeconfig already.
+func (c *clusterRun) reads() bool {
+	return !isAbsent(value(c.observed(composedBarrier), "spec", "writeConnectionSecretToRef"))
 }
 
 // built says whether the provider has ever acted on the Release.
@@ -549,7 +558,7 @@ func (c *clusterRun) composesMore() bool {
 
 // kubeconfig of the cluster, empty until it has been read.
 func (c *clusterRun) kubeconfig() []byte {
-	return c.req.GetObserved().GetResources()[composedKubeconfig].GetConnectionDetails()["kubeconfig"]
+	return c.req.GetObserved().GetResources()[composedBarrier].GetConnectionDetails()["kubeconfig"]
 }
 
 // handedOver says whether the composite's connection Secret, where it has one, holds the kubeconfig, or has: a claim copies

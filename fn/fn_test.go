@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -652,7 +653,6 @@ data:
 			"request":        "apiextensions.crossplane.io/v1beta1 EnvironmentConfig rig-request-aa READY_TRUE",
 			"release":        "helm.crossplane.io/v1beta1 Release aa READY_TRUE",
 			"barrier":        "kubernetes.crossplane.io/v1alpha2 Object aa-barrier READY_TRUE",
-			"kubeconfig":     "kubernetes.crossplane.io/v1alpha2 Object aa-kubeconfig READY_TRUE",
 			"observer":       "kubernetes.crossplane.io/v1alpha2 Object aa-observer READY_TRUE",
 			"serviceaccount": "kubernetes.crossplane.io/v1alpha2 Object aa-serviceaccount READY_TRUE",
 			"rolebinding":    "kubernetes.crossplane.io/v1alpha2 Object aa-rolebinding READY_TRUE",
@@ -812,6 +812,9 @@ func bytesOf(t testing.TB, m proto.Message) string {
 // TestEveryRun holds for each run of a long story: conditions, nothing omitted, the same bytes twice, in another order,
 // over another protocol; and the request stays as it was.
 func TestEveryRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and not concurrent")
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	seen := map[string]bool{}
 	story(t, func(w *world, k id) {
@@ -864,6 +867,25 @@ func TestEveryRun(t *testing.T) {
 	if len(seen) < 60 {
 		t.Errorf("only %d runs were checked", len(seen))
 	}
+}
+
+// TestRunsAtOnce has Crossplane run the function for several composites at the same time: each gets what it gets alone.
+func TestRunsAtOnce(t *testing.T) {
+	w := stages()["Running"](t)
+	work := sync.WaitGroup{}
+	for _, k := range w.composites() {
+		req, out := w.call(k)
+		want := bytesOf(t, out.rsp)
+		for range 4 {
+			work.Go(func() {
+				rsp, err := w.fn.RunFunction(t.Context(), proto.CloneOf(req))
+				if err != nil || bytesOf(t, rsp) != want {
+					t.Errorf("%v: the run differs from one alone: error %v, -want, +got:\n%s", k, err, diffOf(out.rsp, rsp))
+				}
+			})
+		}
+	}
+	work.Wait()
 }
 
 // What other functions of the pipeline desire is passed on.
@@ -1075,7 +1097,8 @@ func TestFirstReleaseWaits(t *testing.T) {
 	}
 }
 
-// The barrier, and with it the cluster, waits for what the machines need, but not for what has done its part.
+// The barrier, and with it the cluster, waits for what the machines need, but not for what has done its part. Once it is
+// active it stays so.
 func TestBarrierWaits(t *testing.T) {
 	token, csi := id{"Object", "aa-token"}, id{"Object", "aa-csi"}
 	both := map[string][]byte{"token": []byte("t"), "ca.crt": []byte("c")}
@@ -1095,15 +1118,23 @@ func TestBarrierWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, infraBlueprint(t, 64), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
 			w.until(func() bool { return w.objects[barrier("aa")] != nil })
-			w.drop(barrier("aa"))
-			w.drop(id{"Object", "aa-observer"})
+			before := w.objects[barrier("aa")]
+			w.until(func() bool { return at(w.objects[barrier("aa")], "metadata", "finalizers") != nil })
+			active := w.objects[barrier("aa")]
 			if tc.unready.name != "" {
 				editing(tc.unready, []any{}, "status", "conditions")(w)
 			}
 			w.secrets[token] = tc.written
-			_, out := w.call(xr("aa"))
-			if got := out.rsp.GetDesired().GetResources()[composedBarrier] != nil; got != tc.want {
-				t.Errorf("%s\nthere is a barrier: %v, want %v", tc.reason, got, tc.want)
+			for _, now := range []struct {
+				barrier object
+				active  bool
+			}{{before, tc.want}, {active, true}, {put(active, nil, "metadata", "finalizers"), true}} {
+				w.put(now.barrier)
+				_, out := w.call(xr("aa"))
+				composed := out.rsp.GetDesired().GetResources()[composedBarrier].GetResource()
+				if got := text(composed, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true"; got != now.active {
+					t.Errorf("%s\nthe barrier is active: %v, want %v, of %v", tc.reason, got, now.active, at(now.barrier, "metadata"))
+				}
 			}
 		})
 	}

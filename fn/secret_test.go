@@ -22,7 +22,7 @@ func poison(t testing.TB, req *fnv1.RunFunctionRequest) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
 	for name, r := range req.GetObserved().GetResources() {
 		r.ConnectionDetails = map[string][]byte{"token": []byte(canary), "ca.crt": []byte(canary), "password": []byte(encoded)}
-		if name == composedKubeconfig {
+		if name == composedBarrier {
 			r.ConnectionDetails["kubeconfig"] = []byte("kubeconfig with " + canary)
 		}
 		fields := r.GetResource().GetFields()["status"].GetStructValue().GetFields()["atProvider"].GetStructValue().GetFields()

@@ -463,6 +463,9 @@ func (w *world) provideObject(k id) {
 		w.drop(k)
 		return
 	}
+	if at(o, "metadata", "annotations", v1alpha1.AnnotationPaused) == "true" {
+		return
+	}
 	if barrier || !watched || c != nil {
 		o = put(o, []any{"finalizer.managedresource.crossplane.io"}, "metadata", "finalizers")
 	}
@@ -471,9 +474,6 @@ func (w *world) provideObject(k id) {
 		conditions := object{"type": "Synced", "status": "False", "reason": "ReconcileError", "message": "observe failed: external resource does not exist"}
 		w.put(put(o, []any{conditions}, "status", "conditions"))
 	case !watched:
-		if cluster, ok := strings.CutSuffix(cluster, "-kubeconfig"); ok {
-			w.secrets[k] = map[string][]byte{"kubeconfig": []byte("kubeconfig of " + cluster)}
-		}
 		w.put(put(o, object{"conditions": ready("Ready", "Synced"), "atProvider": object{"manifest": manifest}}, "status"))
 	case c == nil && barrier:
 		// What was seen before stays, Ready included.
@@ -501,6 +501,9 @@ func (w *world) provideObject(k id) {
 		status := object{"atProvider": object{"manifest": live}, "conditions": ready("Synced")}
 		if c.left == 0 && !c.deleting {
 			status["conditions"] = ready("Ready", "Synced")
+		}
+		if at(o, "spec", "writeConnectionSecretToRef") != nil {
+			w.secrets[k] = map[string][]byte{"kubeconfig": []byte("kubeconfig of " + cluster)}
 		}
 		w.put(put(o, status, "status"))
 	}

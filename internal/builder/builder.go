@@ -45,8 +45,10 @@ type Cluster struct {
 	Provider strategies.Output
 	// SecretNamespace is where connection secrets are written on the control plane.
 	SecretNamespace string
-	// Paused keeps the provider from acting on the Release.
-	Paused bool
+	// Paused keeps the provider from acting on the Release, BarrierPaused from acting on the barrier.
+	Paused, BarrierPaused bool
+	// Finished says that Rancher has built the cluster once, and so has made its kubeconfig.
+	Finished bool
 }
 
 // Builder of clusters with one chart.

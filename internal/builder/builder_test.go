@@ -386,6 +386,22 @@ func TestObjects(t *testing.T) {
 	if diff := cmp.Diff(want, barrier); diff != "" {
 		t.Errorf("Barrier(...): of a cluster without resources: -want, +got:\n%s", diff)
 	}
+	built.BarrierPaused, built.Finished = true, true
+	barrier, err = Barrier(built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want["metadata"].(values)["annotations"].(values)[v1alpha1.AnnotationPaused] = "true"
+	maps.Copy(want["spec"].(values), values{
+		"connectionDetails": []any{values{
+			"apiVersion": "v1", "kind": "Secret", "name": "payments-dev-x7k2p-kubeconfig", "namespace": "fleet-default",
+			"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
+		}},
+		"writeConnectionSecretToRef": values{"name": "payments-dev-x7k2p-kubeconfig", "namespace": "crossplane-system"},
+	})
+	if diff := cmp.Diff(want, barrier); diff != "" {
+		t.Errorf("Barrier(...): of a finished cluster: -want, +got:\n%s", diff)
+	}
 	c := cluster()
 	want = values{
 		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
@@ -401,28 +417,6 @@ func TestObjects(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, Observer(c)); diff != "" {
 		t.Errorf("Observer(...): -want, +got:\n%s", diff)
-	}
-	want = values{
-		"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object",
-		"metadata": values{
-			"name":        "payments-dev-x7k2p-kubeconfig",
-			"labels":      values{v1alpha1.LabelInfraBlueprint: "prod", v1alpha1.LabelCluster: "payments-dev-x7k2p"},
-			"annotations": values{v1alpha1.AnnotationExternalName: "payments-dev-x7k2p-kubeconfig"},
-		},
-		"spec": values{
-			"managementPolicies": []any{"Observe"}, "providerConfigRef": values{"name": "rancher"},
-			"forProvider": values{"manifest": values{
-				"apiVersion": "v1", "kind": "Secret", "metadata": values{"name": "payments-dev-x7k2p-kubeconfig", "namespace": "fleet-default"},
-			}},
-			"connectionDetails": []any{values{
-				"apiVersion": "v1", "kind": "Secret", "name": "payments-dev-x7k2p-kubeconfig", "namespace": "fleet-default",
-				"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
-			}},
-			"writeConnectionSecretToRef": values{"name": "payments-dev-x7k2p-kubeconfig", "namespace": "crossplane-system"},
-		},
-	}
-	if diff := cmp.Diff(want, Kubeconfig(c)); diff != "" {
-		t.Errorf("Kubeconfig(...): -want, +got:\n%s", diff)
 	}
 	if len(c.Labels) != 2 {
 		t.Errorf("the labels were changed: %v", c.Labels)

@@ -25,6 +25,10 @@ func BarrierName(cluster string) string { return strategies.ObjectName(cluster, 
 // Rancher cluster and deletes it when it is deleted itself. Like the Release it says what it was rendered with, for when
 // both Release and record are lost.
 //
+// Once the cluster is finished it also reads the kubeconfig that Rancher has made by then: its connection secret has it
+// under the key kubeconfig. The observer could not do this, since provider-kubernetes does not show an Object as synced
+// while connection details are missing. When it deletes an Object it does not look for them.
+//
 // The provider's resources of the cluster outlive its machines: provider-kubernetes puts a finalizer on what an Object
 // depends on, and providers leave alone what has a finalizer of somebody else (crossplane-runtime since v2).
 func Barrier(c Cluster) (map[string]any, error) {
@@ -34,7 +38,19 @@ func Barrier(c Cluster) (map[string]any, error) {
 	}
 	labels := maps.Clone(c.Labels)
 	labels[v1alpha1.LabelBarrier] = "true"
+	if c.BarrierPaused {
+		annotations[v1alpha1.AnnotationPaused] = "true"
+	}
 	spec := map[string]any{"managementPolicies": []any{"Observe", "Delete"}, "watch": true}
+	if c.Finished {
+		spec["connectionDetails"] = []any{map[string]any{
+			"apiVersion": "v1", "kind": "Secret", "name": c.Name + "-kubeconfig", "namespace": c.Infra.Rancher.Namespace,
+			"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
+		}}
+		spec["writeConnectionSecretToRef"] = map[string]any{
+			"name": strategies.ObjectName(c.Name, "kubeconfig"), "namespace": c.SecretNamespace,
+		}
+	}
 	var references []any
 	for _, name := range slices.Sorted(maps.Keys(c.Provider.Resources)) {
 		resource := c.Provider.Resources[name]
@@ -56,26 +72,6 @@ func Observer(c Cluster) map[string]any {
 		"readiness":          map[string]any{"policy": "DeriveFromCelQuery", "celQuery": readyQuery},
 		"watch":              true,
 	}, rancherCluster(c))
-}
-
-// Kubeconfig returns the Object that reads the kubeconfig which Rancher makes of a ready cluster. Its connection secret
-// has it under the key kubeconfig. It is an Object of its own, since one whose connection details are missing cannot
-// observe anything else either (provider-kubernetes), and it does not watch, since that takes the right to list every
-// Secret of Rancher.
-func Kubeconfig(c Cluster) map[string]any {
-	name, namespace := c.Name+"-kubeconfig", c.Infra.Rancher.Namespace
-	return object(c, strategies.ObjectName(c.Name, "kubeconfig"), c.Labels, nil, map[string]any{
-		"managementPolicies": []any{"Observe"},
-		"connectionDetails": []any{map[string]any{
-			"apiVersion": "v1", "kind": "Secret", "name": name, "namespace": namespace,
-			"fieldPath": "data.value", "toConnectionSecretKey": "kubeconfig",
-		}},
-		"writeConnectionSecretToRef": map[string]any{
-			"name": strategies.ObjectName(c.Name, "kubeconfig"), "namespace": c.SecretNamespace,
-		},
-	}, map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": namespace},
-	})
 }
 
 func rancherCluster(c Cluster) map[string]any {
