@@ -66,6 +66,9 @@ func ledgerSize(t testing.TB, rsp *fnv1.RunFunctionResponse) int {
 
 // TestLimits of DESIGN §7: a thousand clusters.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and not concurrent")
+	}
 	cases := map[string]struct {
 		reason        string
 		granted, cpus int

@@ -46,8 +46,9 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// TestOverhead compares a storm that there is room for with the same storm of composites whose function composes a Release
-// of the same chart, with the same values, at once and nothing else.
+// TestOverhead compares a storm that there is room for with the same storm of composites of which a function composes all at
+// once, and asks nobody: a Release of the same chart with the same values and nothing else, and everything that the product
+// composes.
 func TestOverhead(t *testing.T) {
 	if !*scale.full {
 		t.Skip("only measured with -storm.full")
@@ -55,94 +56,161 @@ func TestOverhead(t *testing.T) {
 	admin := as(t, stack.Admin)
 	count := *scale.claims
 	offer(t, infra{name: "overhead", cpu: (count + 1) * base * nodeCPU, annotations: quick()})
-	// The trivial function copies the Release of this one.
+	// The functions of the test copy what is composed for this one.
 	_, donor := ready(t, claim{team: "team-a", name: "donor", infra: "overhead", nodes: base})
 	release := admin.get(releases, "", donor)
+	var everything []unstructured.Unstructured
+	for _, resource := range []string{releases, objects, mailboxes} {
+		everything = append(everything, admin.list(resource, "", "rig-gateway.io/cluster="+donor)...)
+	}
 
-	trivialRuns := atomic.Int64{}
-	trivial := serve(t, "Trivial", func(_ context.Context, req *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
-		trivialRuns.Add(1)
-		copied, err := copyRelease(release, observedText(req.GetObserved().GetComposite(), "metadata", "name"))
+	figures := []figure{
+		withoutQuota(t, "Trivial", count, func(name string) (map[string]map[string]any, error) {
+			copied, err := copyRelease(release, name)
+			return map[string]map[string]any{"release": copied}, err
+		}),
+		withoutQuota(t, "Whole", count, func(name string) (map[string]map[string]any, error) {
+			composed := map[string]map[string]any{}
+			for _, o := range everything {
+				var err error
+				if composed[kube.Name(&o)], err = copyFor(name, &o, donor); err != nil {
+					return nil, err
+				}
+			}
+			return composed, nil
+		}),
+		withQuota(t, count),
+	}
+	row := func(what string, of func(figure) float64) [2]string {
+		trivial, whole, ours := of(figures[0]), of(figures[1]), of(figures[2])
+		return [2]string{what, fmt.Sprintf("%7.1f  %7.1f  %7.1f  %5.2f  %5.2f", trivial, whole, ours, ours/trivial, ours/whole)}
+	}
+	rows := [][2]string{
+		{fmt.Sprintf("%d claims", count), "trivial    whole     ours  ratio  ratio"},
+		row("all Releases exist, s", func(f figure) float64 { return f.released.Seconds() }),
+		row("all are installed, s", func(f figure) float64 { return f.deployed.Seconds() }),
+		row("function runs", func(f figure) float64 { return float64(f.runs) }),
+	}
+	for i, of := range []string{"trivial", "whole", "ours"} {
+		rows = append(rows, [2]string{"claim to Release, " + of, figures[i].delays}, [2]string{"load average, " + of, figures[i].load})
+	}
+	printTable(t, rows)
+	const most = 1.5
+	if ratio := figures[2].deployed.Seconds() / figures[0].deployed.Seconds(); ratio > most {
+		t.Errorf("until everything is installed it takes %.2f times as long as with a trivial function, want at most %.1f", ratio, most)
+	}
+}
+
+// A figure is how a storm went.
+type figure struct {
+	// released and deployed are how long it took until all Releases existed, and were installed.
+	released, deployed time.Duration
+	// runs of the function.
+	runs int64
+	// delays of the claims until their Releases existed.
+	delays string
+	load   string
+}
+
+// withoutQuota measures a storm of composites of a kind, of which a function composes all at once.
+func withoutQuota(t *testing.T, kind string, count int, compose func(name string) (map[string]map[string]any, error)) figure {
+	t.Helper()
+	admin := as(t, stack.Admin)
+	runs := atomic.Int64{}
+	s := serve(t, kind, func(_ context.Context, req *fnv1.RunFunctionRequest) (*fnv1.RunFunctionResponse, error) {
+		runs.Add(1)
+		composed, err := compose(observedText(req.GetObserved().GetComposite(), "metadata", "name"))
 		if err != nil {
 			return nil, err
 		}
-		return respond(req, "", map[string]any{}, map[string]map[string]any{"release": copied})
+		return respond(req, "", map[string]any{}, composed)
 	})
-	crowdOf := func(prefix string) (all []claim) {
-		for i := range count {
-			all = append(all, claim{team: "team-a", name: fmt.Sprintf("%s%03d", prefix, i), infra: "overhead", nodes: base})
-		}
-		return all
-	}
-	deployed := func(c *crowd) {
-		t.Helper()
-		err := kube.Wait(t.Context(), 15*time.Minute, func(context.Context) error {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if len(c.deployed) < count {
-				return fmt.Errorf("%d of %d Releases are deployed", len(c.deployed), count)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-
-	loads := []string{loadAverage(t)}
-	floor := watchCrowd(t, "trivial-", 0, trivial.claims(), trivial.composites())
-	all := crowdOf("trivial-")
-	floor.submit(all, func(c claim) (*kube.Client, string) {
-		return admin.client, fmt.Sprintf("{apiVersion: example.org/v1, kind: Trivial, metadata: {name: %s, namespace: %s}, spec: {}}", c.name, c.team)
+	prefix := strings.ToLower(kind) + "-"
+	c, all := watchCrowd(t, prefix, 0, s.claims(), s.composites()), crowdOf(prefix, count)
+	c.submit(all, func(c claim) (*kube.Client, string) {
+		return admin.client, fmt.Sprintf("{apiVersion: example.org/v1, kind: %s, metadata: {name: %s, namespace: %s}, spec: {}}", kind, c.name, c.team)
 	})
-	deployed(floor)
-	floorRuns := trivialRuns.Load()
-	floorReleased, floorDeployed, floorDelays := floor.took(floor.released), floor.took(floor.deployed), floor.afterOf(floor.released).String()
-	removeAll(t, admin, trivial.claims(), all)
+	out := c.figure(count)
+	out.runs = runs.Load()
+	removeAll(t, admin, s.claims(), all)
 	err := kube.Wait(t.Context(), 15*time.Minute, func(context.Context) error {
-		floor.mu.Lock()
-		defer floor.mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		left := 0
-		for _, machines := range floor.machines {
+		for _, machines := range c.machines {
 			left += len(machines)
 		}
-		if left += len(floor.claims) + len(floor.composites) + len(floor.releases); left > 0 {
-			return fmt.Errorf("%d objects of the trivial function are left", left)
+		if left += len(c.claims) + len(c.composites) + len(c.releases); left > 0 {
+			return fmt.Errorf("%d objects of the %s function are left", left, kind)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
 
-	loads = append(loads, loadAverage(t))
-	ours := watchCrowd(t, "ours-", int64(count*base*nodeCPU), claims, composites)
-	all = crowdOf("ours-")
+// withQuota measures a storm of claims.
+func withQuota(t *testing.T, count int) figure {
+	t.Helper()
+	admin := as(t, stack.Admin)
+	c, all := watchCrowd(t, "ours-", int64(count*base*nodeCPU), claims, composites), crowdOf("ours-", count)
 	cleanup(t, func(admin user) { removeAll(t, admin, claims, all) })
 	runs := countRuns(t)
-	ours.submit(all, func(c claim) (*kube.Client, string) { return admin.client, c.yaml() })
-	deployed(ours)
-	total := runs.total()
-	loads = append(loads, loadAverage(t))
-	released, installed := ours.took(ours.released), ours.took(ours.deployed)
+	c.submit(all, func(c claim) (*kube.Client, string) { return admin.client, c.yaml() })
+	out := c.figure(count)
+	out.runs = int64(runs.total())
+	return out
+}
 
-	row := func(what string, a, b float64) [2]string {
-		return [2]string{what, fmt.Sprintf("%7.1f  %7.1f  %5.2f", a, b, b/a)}
+// crowdOf claims with a common prefix.
+func crowdOf(prefix string, count int) (all []claim) {
+	for i := range count {
+		all = append(all, claim{team: "team-a", name: fmt.Sprintf("%s%03d", prefix, i), infra: "overhead", nodes: base})
 	}
-	printTable(t, [][2]string{
-		{fmt.Sprintf("%d claims", count), "trivial     ours  ratio"},
-		row("all Releases exist, s", floorReleased.Seconds(), released.Seconds()),
-		row("all are installed, s", floorDeployed.Seconds(), installed.Seconds()),
-		row("function runs", float64(floorRuns), float64(total)),
-		{"claim to Release, trivial", floorDelays},
-		{"claim to Release, ours", ours.afterOf(ours.released).String()},
-		{"claim to decision, ours", ours.after(ours.decided).String()},
-		{"load average", strings.Join(loads, ", then ")},
+	return all
+}
+
+// figure of a crowd, once all Releases are installed.
+func (c *crowd) figure(count int) figure {
+	c.t.Helper()
+	err := kube.Wait(c.t.Context(), 15*time.Minute, func(context.Context) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.deployed) < count {
+			return fmt.Errorf("%d of %d Releases are deployed", len(c.deployed), count)
+		}
+		return nil
 	})
-	const most = 1.5
-	if ratio := installed.Seconds() / floorDeployed.Seconds(); ratio > most {
-		t.Errorf("until everything is installed it takes %.2f times as long as with a trivial function, want at most %.1f", ratio, most)
+	if err != nil {
+		c.t.Fatal(err)
 	}
+	return figure{
+		released: c.took(c.released), deployed: c.took(c.deployed), delays: c.afterOf(c.released).String(), load: loadAverage(c.t),
+	}
+}
+
+// copyFor a cluster what is composed for another one. Without its labels nobody takes it into account.
+func copyFor(name string, o *unstructured.Unstructured, donor string) (map[string]any, error) {
+	copied := o.DeepCopy()
+	for _, field := range [][]string{
+		{"status"}, {"metadata"},
+		// The provider has put it there.
+		{"spec", "forProvider", "manifest", "metadata", "annotations", "kubernetes.io/service-account.uid"},
+	} {
+		unstructured.RemoveNestedField(copied.Object, field...)
+	}
+	copied.SetName(o.GetName())
+	if external := o.GetAnnotations()["crossplane.io/external-name"]; external != "" {
+		copied.SetAnnotations(map[string]string{"crossplane.io/external-name": external})
+	}
+	raw, err := json.Marshal(copied.Object)
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]any
+	return out, json.Unmarshal([]byte(strings.ReplaceAll(string(raw), donor, name)), &out)
 }
 
 // copyRelease of a cluster for another one. It takes the same secrets.
