@@ -63,13 +63,13 @@ storm: ## Storm a control plane while its parts are killed, and measure latency 
 
 .PHONY: test
 test: ## Check everything: generated files, module files, lint, workflows, unit tests, packages, render cases, the model of the ledger, a control plane
-	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) tools generate-check tidy-check; $(MAKE) -j2 e2e lint-unit-and-model
+	@trap 'echo "make test: $$SECONDS s"' EXIT; $(MAKE) -j2 e2e lint-unit-and-model
 
 # The tests on the control plane mostly wait. They run beside all others, which leave them the processors when they want
 # them. The race detector is for what works concurrently; those of the ledger that do not come again in model are quick in it.
 .PHONY: lint-unit-and-model
 lint-unit-and-model:
-	@nice -n 19 $(MAKE) lint workflows
+	@nice -n 19 $(MAKE) tools generate-check tidy-check lint workflows
 	@CGO_ENABLED=1 nice -n 19 go test -race -short ./fn ./hack/controlplane/... ./internal/ledger
 	@nice -n 19 go test $$(go list ./... | grep -vE '/test/e2e$$|/internal/ledger$$')
 	@nice -n 19 $(MAKE) model

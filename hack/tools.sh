@@ -31,9 +31,13 @@ for tool; do
   ldflags="-s -w -X github.com/crossplane/crossplane-runtime/v2/pkg/version.version=$version"
   [[ ! -f $dir/linkflags ]] || ldflags+=" $(sed "s/VERSION/$version/g" "$dir/linkflags" | tr '\n' ' ')"
 
+  # Two runs may want the same tool at the same time.
+  exec {lock}>"$bin/$tool.lock"
+  ! command -v flock >/dev/null || flock "$lock"
   key=$({ cat "$dir/go.mod" "$dir/go.sum" && go env GOVERSION GOOS GOARCH && echo "$ldflags"; } | sha256sum)
   if [[ -x $bin/$tool && $(cat "$bin/$tool.key" 2>/dev/null) == "$key" ]]; then
     printf '%-23s %-10s up to date\n' "$tool" "$version"
+    exec {lock}>&-
     continue
   fi
 
@@ -45,4 +49,5 @@ for tool; do
   fi
   echo "$key" >"$bin/$tool.key"
   printf '%-23s %-10s built in %d s\n' "$tool" "$version" $((SECONDS - started))
+  exec {lock}>&-
 done

@@ -74,9 +74,11 @@ func TestScale(t *testing.T) {
 
 // TestDeletionHoldsQuota deletes a cluster whose machines go slowly: its quota is handed on only after the last one.
 func TestDeletionHoldsQuota(t *testing.T) {
-	t.Parallel()
 	offer(t, infra{name: "slow", cpu: 12, annotations: map[string]string{"provisioner.rig-gateway.io/delete-delay": "8s"}})
 	first := claim{team: "team-a", name: "leaving", infra: "slow", nodes: 2}
+	submit(t, first)
+	// This test takes longest. Its cluster is built while those that are not parallel run.
+	t.Parallel()
 	teamA, name := ready(t, first)
 	second := claim{team: "team-b", name: "waiting", infra: "slow", nodes: 2}
 	teamB := submit(t, second)

@@ -103,16 +103,15 @@ func TestAccess(t *testing.T) {
 
 	within := claim{team: "team-b", name: "access-within", infra: "access", nodes: 2}
 	beyond := claim{team: "team-b", name: "access-beyond", infra: "access", nodes: 2}
-	first := claim{team: "team-a", name: "access-first", infra: "access", nodes: 2}
+	first := claim{team: "team-a", name: "access-first", infra: "access", nodes: 4}
 	submit(t, within).eventually(long, claims, within.team, within.name, condition("Admitted", "True", "Admitted"))
 	submit(t, beyond).eventually(soon, claims, beyond.team, beyond.name, condition("Admitted", "False", "QuotaExceeded"),
 		said("Admitted", `needs 8 cpu, short 8 of 8; it is admitted as soon as the other clusters of namespace "team-b" leave that free`))
 	teamA := submit(t, first)
-	// What was never seen built keeps its quota for longer after it is gone: fifteen minutes.
 	teamA.eventually(long, claims, first.team, first.name, condition("Admitted", "True", "Admitted"), condition("Ready", "True", ""))
 
-	low := claim{team: "team-a", name: "access-low", infra: "access", nodes: 3}
-	high := claim{team: "team-a", name: "access-high", infra: "access", nodes: 3, priority: 10}
+	low := claim{team: "team-a", name: "access-low", infra: "access", nodes: 2}
+	high := claim{team: "team-a", name: "access-high", infra: "access", nodes: 2, priority: 10}
 	submit(t, low).eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
 	submit(t, high).eventually(soon, claims, high.team, high.name, condition("Admitted", "False", "QuotaExceeded"))
 	as(t, stack.Platform).eventually(soon, infras, "", "access", expectation{"high before beyond before low", func(o *unstructured.Unstructured) bool {
@@ -127,7 +126,8 @@ func TestAccess(t *testing.T) {
 		})
 	}})
 
-	teamA.remove(claims, first.team, first.name)
+	first.nodes = 2
+	teamA.apply(first.yaml())
 	teamA.eventually(long, claims, high.team, high.name, condition("Admitted", "True", "Admitted"))
 	teamA.eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
 }
