@@ -956,7 +956,7 @@ func TestTTL(t *testing.T) {
 		"Waiting":       {reason: "It waits.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(40)) }, want: 20 * time.Second},
 		"Changed":       {reason: "The record changes.", xr: xr("aa"), change: func(w *world) { w.edit("aa", pools(1)) }, want: time.Second},
 		"Rolling": {
-			reason: "Others may wait for what is let go of.", xr: xr("aa"), want: 10 * time.Second,
+			reason: "Others may wait for what is let go of.", xr: xr("aa"), want: 5 * time.Second,
 			change: func(w *world) { w.rolling = 9; w.edit("aa", pools(1)); w.rounds(1) },
 		},
 		"Settling": {
@@ -968,7 +968,7 @@ func TestTTL(t *testing.T) {
 			},
 		},
 		"Unresponsive": {
-			reason: "Crossplane drops events.", xr: xr("aa"), want: 10 * time.Second,
+			reason: "Crossplane drops events.", xr: xr("aa"), want: 5 * time.Second,
 			change: editing(xr("aa"), dropped, "status", "conditions"),
 		},
 		"UnresponsiveAndMore": {

@@ -23,7 +23,7 @@ func (in *Input) Default() {
 		&in.Requeue.Changed:         time.Second,
 		&in.Requeue.Open:            2 * time.Second,
 		&in.Requeue.Pending:         20 * time.Second,
-		&in.Requeue.Unresponsive:    10 * time.Second,
+		&in.Requeue.Unresponsive:    5 * time.Second,
 		&in.Requeue.Steady:          time.Minute,
 	} {
 		if d.Duration <= 0 {

@@ -61,7 +61,7 @@ type Requeue struct {
 	// Pending is for a cluster that waits or changes. 20s when left out.
 	// +optional
 	Pending metav1.Duration `json:"pending,omitempty"`
-	// Unresponsive is for a cluster of which Crossplane drops events, since there were too many. 10s when left out.
+	// Unresponsive is for a cluster of which Crossplane drops events, since there were too many. 5s when left out.
 	// +optional
 	Unresponsive metav1.Duration `json:"unresponsive,omitempty"`
 	// Steady is for a cluster that neither waits nor changes. 60s when left out.
