@@ -130,4 +130,6 @@ func TestAccess(t *testing.T) {
 	teamA.apply(first.yaml())
 	teamA.eventually(long, claims, high.team, high.name, condition("Admitted", "True", "Admitted"))
 	teamA.eventually(soon, claims, low.team, low.name, condition("Admitted", "False", "QuotaExceeded"))
+	// A cluster that is removed while it is made takes minutes longer to go.
+	teamA.eventually(long, claims, high.team, high.name, condition("Ready", "True", ""))
 }
