@@ -71,7 +71,7 @@ test: ## Check everything: generated files, module files, lint, workflows, unit 
 lint-unit-and-model:
 	@nice -n 19 $(MAKE) tools generate-check tidy-check lint workflows
 	@CGO_ENABLED=1 nice -n 19 go test -race -short ./fn ./hack/controlplane/... ./internal/ledger
-	@nice -n 19 go test $$(go list ./... | grep -vE '/test/e2e$$|/internal/ledger$$')
+	@nice -n 19 go test $$(go list ./... | grep -vE '/test/e2e$$|/internal/ledger$$|/hack/controlplane')
 	@nice -n 19 $(MAKE) model
 
 .PHONY: model

@@ -301,12 +301,15 @@ func (c *clusterRun) rendered(evidence *structpb.Struct) (ledger.Record, error) 
 	return ledger.Record{}, fmt.Errorf("cannot tell what %s %q holds: %w: restore the annotation, or status.quota", text(evidence, "kind"), text(evidence, "metadata", "name"), err)
 }
 
-// installed says whether the provider has ever acted on a Release. One that was composed paused, and never reconciled,
-// has neither a finalizer nor a state.
+// installed says whether the provider has ever acted on a Release, or may. One that was composed paused, and never
+// reconciled, has neither a finalizer nor a state.
 func installed(release *structpb.Struct) bool {
-	return text(release, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true" ||
-		held(release) ||
-		text(release, "status", "atProvider", "state") != ""
+	return active(release) || text(release, "status", "atProvider", "state") != ""
+}
+
+// active says whether a provider holds a managed resource, or is about to: it was not composed paused, or is not any more.
+func active(managed *structpb.Struct) bool {
+	return text(managed, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true" || held(managed)
 }
 
 // held says whether a provider has put its finalizer on a managed resource: before that, a deletion would not wait for it.
@@ -432,7 +435,7 @@ func (c *clusterRun) build(d ledger.Decision) error {
 // cluster is deleted.
 func (c *clusterRun) holds() bool {
 	barrier := c.observed(composedBarrier)
-	return barrier != nil && (held(barrier) || text(barrier, "metadata", "annotations", v1alpha1.AnnotationPaused) != "true")
+	return barrier != nil && active(barrier)
 }
 
 // reads says whether the barrier reads the kubeconfig already.

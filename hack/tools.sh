@@ -32,12 +32,11 @@ for tool; do
   [[ ! -f $dir/linkflags ]] || ldflags+=" $(sed "s/VERSION/$version/g" "$dir/linkflags" | tr '\n' ' ')"
 
   # Two runs may want the same tool at the same time.
-  exec {lock}>"$bin/$tool.lock"
-  ! command -v flock >/dev/null || flock "$lock"
+  exec 9>"$bin/$tool.lock"
+  ! command -v flock >/dev/null || flock 9
   key=$({ cat "$dir/go.mod" "$dir/go.sum" && go env GOVERSION GOOS GOARCH && echo "$ldflags"; } | sha256sum)
   if [[ -x $bin/$tool && $(cat "$bin/$tool.key" 2>/dev/null) == "$key" ]]; then
     printf '%-23s %-10s up to date\n' "$tool" "$version"
-    exec {lock}>&-
     continue
   fi
 
@@ -49,5 +48,4 @@ for tool; do
   fi
   echo "$key" >"$bin/$tool.key"
   printf '%-23s %-10s built in %d s\n' "$tool" "$version" $((SECONDS - started))
-  exec {lock}>&-
 done
