@@ -9,6 +9,7 @@ import (
 
 	fnv1 "github.com/crossplane/function-sdk-go/proto/v1"
 	"google.golang.org/protobuf/types/known/structpb"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/rig-gateway/function-rig/apis/v1alpha1"
@@ -404,7 +405,7 @@ func (c *clusterRun) build(d ledger.Decision) error {
 		SecretNamespace: c.input.ConnectionSecretNamespace, Paused: d.Paused || c.unprovided() || !delivered,
 		// The provider marks what the barrier depends on once, when it first sees the barrier: by then it must be there, and
 		// at rest.
-		BarrierPaused: !delivered && !c.holds(), Finished: c.finished() || c.reads(),
+		BarrierPaused: !delivered && !c.acts(composedBarrier), Finished: c.finished() || c.reads(),
 	}
 	release, err := c.builder.Release(cluster)
 	if err != nil {
@@ -421,6 +422,11 @@ func (c *clusterRun) build(d ledger.Decision) error {
 		if _, taken := objects[name]; taken {
 			return fmt.Errorf("cannot compose %q twice", name)
 		}
+		if first := output.After[name]; first != "" && !isTrue(c.observed(first), "Ready") && !c.acts(name) {
+			if err := unstructured.SetNestedField(resource, "true", "metadata", "annotations", v1alpha1.AnnotationPaused); err != nil {
+				return fmt.Errorf("cannot pause %q: %w", name, err)
+			}
+		}
 		objects[name] = resource
 	}
 	for name, object := range objects {
@@ -431,11 +437,11 @@ func (c *clusterRun) build(d ledger.Decision) error {
 	return nil
 }
 
-// holds says whether the barrier is in force, or is about to be. It is not paused again: nobody would take that back once the
-// cluster is deleted.
-func (c *clusterRun) holds() bool {
-	barrier := c.observed(composedBarrier)
-	return barrier != nil && active(barrier)
+// acts says whether a provider acts on a composed resource, or is about to. It is not paused again then: nobody would take
+// that back once the cluster is deleted.
+func (c *clusterRun) acts(name string) bool {
+	managed := c.observed(name)
+	return managed != nil && active(managed)
 }
 
 // reads says whether the barrier reads the kubeconfig already.

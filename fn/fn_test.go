@@ -1140,6 +1140,46 @@ func TestBarrierWaits(t *testing.T) {
 	}
 }
 
+// A token waits for its ServiceAccount. Once the provider acts on it, it stays active.
+func TestTokenComesAfterItsServiceAccount(t *testing.T) {
+	token, account := id{"Object", "aa-token"}, id{"Object", "aa-serviceaccount"}
+	unready := func(o object) object { return put(o, ready("Synced"), "status", "conditions") }
+	same := func(o object) object { return o }
+	cases := map[string]struct {
+		reason         string
+		account, token func(object) object
+		want           bool
+	}{
+		"NoAccount": {reason: "Nothing is there yet.", account: func(object) object { return nil }, token: func(object) object { return nil }, want: true},
+		"NotReady":  {reason: "The ServiceAccount is composed, but not made.", account: unready, token: func(object) object { return nil }, want: true},
+		"StillWaits": {reason: "The token is composed paused.", account: unready, token: func(o object) object {
+			return put(put(o, nil, "metadata", "finalizers"), "true", "metadata", "annotations", v1alpha1.AnnotationPaused)
+		}, want: true},
+		"Ready":       {reason: "The ServiceAccount is made.", account: same, token: func(object) object { return nil }},
+		"Held":        {reason: "The provider holds the token: it would be held for ever.", account: unready, token: same},
+		"LetGo":       {reason: "The provider is about to hold the token.", account: unready, token: func(o object) object { return put(o, nil, "metadata", "finalizers") }},
+		"AccountGone": {reason: "Somebody deleted the ServiceAccount.", account: func(object) object { return nil }, token: same},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, infraBlueprint(t, 64), harvesterBlueprint(t), clusterBlueprint("aa", "team", "aa", pools(2)))
+			w.until(func() bool { return at(w.objects[token], "metadata", "finalizers") != nil })
+			for k, change := range map[id]func(object) object{account: tc.account, token: tc.token} {
+				if changed := change(w.objects[k]); changed != nil {
+					w.put(changed)
+				} else {
+					w.drop(k)
+				}
+			}
+			_, out := w.call(xr("aa"))
+			composed := out.rsp.GetDesired().GetResources()["token"].GetResource()
+			if got := text(composed, "metadata", "annotations", v1alpha1.AnnotationPaused) == "true"; composed == nil || got != tc.want {
+				t.Errorf("%s\nthe token is paused: %v, want %v", tc.reason, got, tc.want)
+			}
+		})
+	}
+}
+
 // A cluster is ready only once its kubeconfig can be handed over.
 func TestKubeconfigIsAwaited(t *testing.T) {
 	w := stages()["Running"](t)

@@ -100,6 +100,10 @@ type Output struct {
 	SecretValues []SecretValue
 	// Resources that are composed beside the Release, by their composed name. A cluster is installed once all are ready.
 	Resources map[string]Resource
+	// After names, for one of the Resources, the one that it comes after: it is composed paused until that one is ready. A
+	// reference in the resource would do the same, but provider-kubernetes holds what is referred to with a finalizer, and
+	// looks only now and then whether it may let go of it.
+	After map[string]string
 }
 
 // SecretValue sets chart values from a Secret on the control plane.

@@ -285,7 +285,6 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// Helm takes 53 characters; two names that differ after them stay apart.
 // A Secret that holds chart values as YAML is merged as such; a path in it would be none.
 func TestReleaseValuesFrom(t *testing.T) {
 	c := cluster()
@@ -306,6 +305,7 @@ func TestReleaseValuesFrom(t *testing.T) {
 	}
 }
 
+// Helm takes 53 characters; two names that differ after them stay apart.
 func TestReleaseName(t *testing.T) {
 	b := newBuilder(t)
 	seen := map[string]string{}

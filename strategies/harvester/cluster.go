@@ -25,11 +25,11 @@ func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 		}
 		pools[pool.Name] = map[string]any{"machineConfig": config}
 	}
-	identity, secrets, err := s.identity(scope)
+	out, err := s.identity(scope)
 	if err != nil {
 		return strategies.Output{}, err
 	}
-	values := map[string]any{
+	out.Values = map[string]any{
 		"machineConfigKind": "HarvesterConfig",
 		"pools":             pools,
 		"cloudProvider": map[string]any{
@@ -39,11 +39,11 @@ func (s *strategy) Cluster(scope strategies.Scope) (strategies.Output, error) {
 	if s.spec.StorageClassName != "" {
 		// The CSI driver's chart already makes the default StorageClass, harvester. A second one beside it would leave a
 		// cluster with two defaults.
-		values["cluster"] = map[string]any{"chartValues": map[string]any{
+		out.Values["cluster"] = map[string]any{"chartValues": map[string]any{
 			"harvester-csi-driver": map[string]any{"hostStorageClass": s.spec.StorageClassName},
 		}}
 	}
-	return strategies.Output{Values: values, SecretValues: secrets, Resources: identity}, nil
+	return out, nil
 }
 
 // machineConfig returns the fields of a HarvesterConfig (rke-machine-config.cattle.io/v1), whose integers are strings:

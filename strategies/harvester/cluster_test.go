@@ -100,13 +100,6 @@ func want(pools map[string]any) strategies.Output {
 		},
 	})
 	token["readiness"] = map[string]any{"policy": "DeriveFromCelQuery", "celQuery": tokenIssued}
-	token["references"] = []any{map[string]any{
-		"patchesFrom": map[string]any{
-			"apiVersion": "kubernetes.crossplane.io/v1alpha2", "kind": "Object", "name": "payments-x7k2p-serviceaccount",
-			"fieldPath": "status.atProvider.manifest.metadata.uid",
-		},
-		"toFieldPath": "metadata.annotations[kubernetes.io/service-account.uid]",
-	}}
 	token["connectionDetails"] = []any{detail("data[token]", "token"), detail("data[ca.crt]", "ca.crt")}
 	token["writeConnectionSecretToRef"] = map[string]any{"name": "payments-x7k2p-token", "namespace": "crossplane-system"}
 
@@ -144,6 +137,7 @@ func want(pools map[string]any) strategies.Output {
 			})),
 			"token": wantObject("token", token),
 		},
+		After: map[string]string{"token": "serviceaccount"},
 	}
 }
 

@@ -30,12 +30,13 @@ const (
 	tokenIssued = `has(object.data) && "token" in object.data && object.data["token"] != "" && "ca.crt" in object.data && object.data["ca.crt"] != ""`
 )
 
-// identity returns what a cluster's cloud provider and CSI driver need to reach Harvester: a ServiceAccount of the
-// cluster's name, its bindings, and a token. Token and CA leave through the connection Secret of the token's Object.
-func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resource, []strategies.SecretValue, error) {
+// identity is what a cluster's cloud provider and CSI driver need to reach Harvester: a ServiceAccount of the cluster's
+// name, its bindings, and a token. Token and CA leave through the connection Secret of the token's Object. The token comes
+// after its ServiceAccount, because the token controller removes one without.
+func (s *strategy) identity(scope strategies.Scope) (strategies.Output, error) {
 	config, missing := strategies.InfrastructureProviderConfig(scope.Infra, reachesHarvester)
 	if missing != nil {
-		return nil, nil, missing
+		return strategies.Output{}, missing
 	}
 	name, namespace := scope.Cluster, s.spec.VMNamespace
 	path := field.NewPath("metadata", "name")
@@ -44,7 +45,7 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 		errs = append(errs, field.Invalid(path, name, "is a ServiceAccount that every namespace has"))
 	}
 	if len(errs) > 0 {
-		return nil, nil, errs.ToAggregate()
+		return strategies.Output{}, errs.ToAggregate()
 	}
 
 	object := func(suffix string, manifest, more map[string]any) strategies.Resource {
@@ -82,12 +83,13 @@ func (s *strategy) identity(scope strategies.Scope) (map[string]strategies.Resou
 		// The name is unique in all of Harvester: neither a namespace nor a cluster has a colon, but both have dashes.
 		"csi": object("csi", binding("ClusterRoleBinding",
 			map[string]any{"name": namespace + ":" + name}, csiDriverRole), nil),
-		"token": object("token", tokenManifest(name, namespace), tokenSpec(scope.Cluster, name, namespace, secret)),
+		"token": object("token", tokenManifest(name, namespace), tokenSpec(name, namespace, secret)),
 	}
-	return resources, []strategies.SecretValue{
+	secrets := []strategies.SecretValue{
 		{Path: "cloudProvider.harvester.token", Secret: secret, Key: keyToken, Resource: "token"},
 		{Path: "cloudProvider.harvester.caCertificate", Secret: secret, Key: keyCA, Resource: "token"},
-	}, nil
+	}
+	return strategies.Output{SecretValues: secrets, Resources: resources, After: map[string]string{"token": "serviceaccount"}}, nil
 }
 
 // tokenManifest has no data, which belongs to Harvester's token controller.
@@ -104,9 +106,8 @@ func tokenManifest(account, namespace string) map[string]any {
 	}
 }
 
-// tokenSpec makes the token wait for its ServiceAccount, because the token controller removes a token without one. The
-// uid is read from the ServiceAccount's Object: references are resolved on the control plane, not on Harvester.
-func tokenSpec(cluster, account, namespace string, secret v1alpha1.SecretReference) map[string]any {
+// tokenSpec hands on what the token controller fills in.
+func tokenSpec(account, namespace string, secret v1alpha1.SecretReference) map[string]any {
 	detail := func(key string) map[string]any {
 		return map[string]any{
 			"apiVersion":            "v1",
@@ -118,15 +119,6 @@ func tokenSpec(cluster, account, namespace string, secret v1alpha1.SecretReferen
 		}
 	}
 	return map[string]any{
-		"references": []any{map[string]any{
-			"patchesFrom": map[string]any{
-				"apiVersion": objectAPIVersion,
-				"kind":       "Object",
-				"name":       strategies.ObjectName(cluster, "serviceaccount"),
-				"fieldPath":  "status.atProvider.manifest.metadata.uid",
-			},
-			"toFieldPath": "metadata.annotations[kubernetes.io/service-account.uid]",
-		}},
 		"readiness":                  map[string]any{"policy": "DeriveFromCelQuery", "celQuery": tokenIssued},
 		"connectionDetails":          []any{detail(keyToken), detail(keyCA)},
 		"writeConnectionSecretToRef": map[string]any{"name": secret.Name, "namespace": secret.Namespace},

@@ -15,7 +15,14 @@ import (
 // ready submits a claim and waits until it is. It returns the team and the cluster's name.
 func ready(t *testing.T, c claim) (user, string) {
 	t.Helper()
-	team := submit(t, c)
+	submit(t, c)
+	return becomesReady(t, c)
+}
+
+// becomesReady waits until a claim that was submitted is ready.
+func becomesReady(t *testing.T, c claim) (user, string) {
+	t.Helper()
+	team := as(t, c.team)
 	team.eventually(long, claims, c.team, c.name, condition("Ready", "True", ""), condition("Synced", "True", ""))
 	return team, composite(t, c)
 }
@@ -77,9 +84,9 @@ func TestDeletionHoldsQuota(t *testing.T) {
 	offer(t, infra{name: "slow", cpu: 12, annotations: map[string]string{"provisioner.rig-gateway.io/delete-delay": "8s"}})
 	first := claim{team: "team-a", name: "leaving", infra: "slow", nodes: 2}
 	submit(t, first)
-	// This test takes longest. Its cluster is built while those that are not parallel run.
+	// This test takes long. Its cluster is built while those that are not parallel run.
 	t.Parallel()
-	teamA, name := ready(t, first)
+	teamA, name := becomesReady(t, first)
 	second := claim{team: "team-b", name: "waiting", infra: "slow", nodes: 2}
 	teamB := submit(t, second)
 	teamB.eventually(soon, claims, second.team, second.name, condition("Admitted", "False", "QuotaExceeded"))

@@ -41,8 +41,8 @@ const (
 const (
 	soon = 2 * time.Minute
 	long = 6 * time.Minute
-	// removal of a claim: provider-kubernetes backs off while it holds the ServiceAccount for the token, up to a minute at
-	// a time.
+	// removal of a claim: provider-kubernetes backs off while the barrier holds what the machines need, up to a minute at a
+	// time.
 	removal = 8 * time.Minute
 )
 

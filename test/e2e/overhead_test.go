@@ -195,13 +195,8 @@ func (c *crowd) figure(count int) figure {
 // copyFor a cluster what is composed for another one. Without its labels nobody takes it into account.
 func copyFor(name string, o *unstructured.Unstructured, donor string) (map[string]any, error) {
 	copied := o.DeepCopy()
-	for _, field := range [][]string{
-		{"status"},
-		{"metadata"},
-		// The provider has put it there.
-		{"spec", "forProvider", "manifest", "metadata", "annotations", "kubernetes.io/service-account.uid"},
-	} {
-		unstructured.RemoveNestedField(copied.Object, field...)
+	for _, field := range []string{"status", "metadata"} {
+		unstructured.RemoveNestedField(copied.Object, field)
 	}
 	copied.SetName(o.GetName())
 	if external := o.GetAnnotations()["crossplane.io/external-name"]; external != "" {
