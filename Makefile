@@ -2,8 +2,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-# As hack/tools.sh builds: what the tools and the product have in common is compiled once, wherever the repository is.
-export GOFLAGS := -buildvcs=false -trimpath
+# As hack/tools.sh and hack/release build: what has the same flags is compiled once, wherever the repository is. Without
+# debugging information compiling takes an eighth less; stack traces do not need it.
+export GOFLAGS := -buildvcs=false -trimpath -gcflags=all=-dwarf=false
 export CGO_ENABLED := 0
 
 BIN := .cache/bin

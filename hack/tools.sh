@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 bin=$PWD/.cache/bin
 mkdir -p "$bin"
 
-export CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off
+export CGO_ENABLED=0 GOFLAGS='-buildvcs=false -trimpath -gcflags=all=-dwarf=false' GOWORK=off
 
 (($#)) || set -- $(ls hack/tools | grep -Evx 'etcd|kubernetes|provider-.*|crossplane-cli-.*|cyclonedx-gomod|govulncheck')
 # Minutes on two cores with nothing cached.
@@ -34,7 +34,7 @@ for tool; do
   # Two runs may want the same tool at the same time.
   exec 9>"$bin/$tool.lock"
   ! command -v flock >/dev/null || flock 9
-  key=$({ cat "$dir/go.mod" "$dir/go.sum" && go env GOVERSION GOOS GOARCH && echo "$ldflags"; } | sha256sum)
+  key=$({ cat "$dir/go.mod" "$dir/go.sum" && go env GOVERSION GOOS GOARCH GOFLAGS && echo "$ldflags"; } | sha256sum)
   if [[ -x $bin/$tool && $(cat "$bin/$tool.key" 2>/dev/null) == "$key" ]]; then
     printf '%-23s %-10s up to date\n' "$tool" "$version"
     continue
@@ -42,7 +42,7 @@ for tool; do
 
   started=$SECONDS
   printf '%-23s %-10s building %s, about %s min if nothing is cached\n' "$tool" "$version" "$package" "${minutes[$tool]:-1}"
-  if ! go -C "$dir" build -mod=readonly -trimpath -ldflags "$ldflags" -o "$bin/$tool" "$package"; then
+  if ! go -C "$dir" build -mod=readonly -ldflags "$ldflags" -o "$bin/$tool" "$package"; then
     echo "cannot build $tool $version: see the lines above; its pinned versions are in $dir/go.mod" >&2
     exit 1
   fi

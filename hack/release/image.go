@@ -125,7 +125,8 @@ func (b *build) image(ctx context.Context, arch string) (v1.Hash, error) {
 
 // compile the function. The architecture's level is fixed, since the environment may ask for another.
 func (b *build) compile(ctx context.Context, arch, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", binary, "./fn")
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false",
+		"-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-o", binary, "./fn")
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=")
 	if out, err := cmd.CombinedOutput(); err != nil {

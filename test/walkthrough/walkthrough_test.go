@@ -84,7 +84,7 @@ func (s step) apply(t *testing.T, dir string) error {
 	case "sh":
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", s.text)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -trimpath", "CGO_ENABLED=0", "GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -trimpath -gcflags=all=-dwarf=false", "CGO_ENABLED=0", "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if err == nil && strings.Contains(string(out), "[no tests to run]") {
 			err = errors.New("a test that is named does not exist")
